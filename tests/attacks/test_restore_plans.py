@@ -28,6 +28,9 @@ def removal(path="/config/topics/orders"):
     return step(path, delete=True, after=None, **content_sum(None))
 
 
+WHOLE = {"content_sha256": "c" * 64, "sequence_id_version": 0}
+
+
 def document(*steps, scope=None, **changed):
     """A plan of one changed config as a restore of a part stores it."""
     given = RestoreScope(**(scope or {"topics": ("orders",)}))
@@ -74,6 +77,17 @@ def test_an_honest_plan_is_read_and_its_text_is_made_of_its_steps():
         pytest.param(document(steps=[]), "0 steps in a plan of a part", id="no steps"),
         pytest.param(
             document(step_count=1, steps=[step(), removal("/x")]), "step_count 1 beside 2", id="one step hidden"
+        ),
+        pytest.param(document(step_count=2), "step_count 2 beside 1 step", id="one step too many"),
+        pytest.param(
+            document(step("/config/users/eve"), scope={"whole": True}, **WHOLE),
+            "a step for data below the root",
+            id="a set in a plan of an empty tree",
+        ),
+        pytest.param(
+            document(step("/brokers", expected_mzxid=None, acl="[]", after="[]"), scope={"whole": True}, **WHOLE),
+            "an ACL that the scope leaves alone of '/brokers'",
+            id="an ACL of a znode that is not there",
         ),
         pytest.param(document(removal()), "a deletion that nobody asked for", id="a deletion that nobody asked for"),
         pytest.param(

@@ -14,6 +14,7 @@ from controller_core.adapters.snapshot.tree_writer import WriteOptions
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.operations.record.receipts import ReceiptLog
 from kafka_maintenance.operations.restore import apply as restore
+from kafka_maintenance.operations.restore import apply_whole
 from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.retention import plan as snapshot_retention
 from kafka_maintenance.operations.retention import store as retention_plan
@@ -85,9 +86,11 @@ def publish(step: int, zookeeper: str, folder: str) -> None:
 
 def restore_whole(step: int, zookeeper: str, folder: str, plan_uri: str, digest: str) -> None:
     fuse = Fuse(step)
-    for name in ("_submit", "set_root", "raise_version"):
-        fuse.around(tree_writer, name)
+    fuse.around(tree_writer, "_submit")
     fuse.after(tree_writer, "_submit")
+    for name in ("_make_chroot", "raise_version"):
+        fuse.around(apply_whole, name)
+    fuse.after(apply_whole, "_make_chroot")
     fuse.around(ReceiptLog, "append")
     _apply(zookeeper, folder, plan_uri, digest)
 

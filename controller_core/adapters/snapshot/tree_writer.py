@@ -59,7 +59,7 @@ def write_tree(
 ) -> int:
     """Creates the znodes, parents before children as given; how many it created.
 
-    A znode that exists with the same data counts as done. The root is never created; give it to `set_root`. When the
+    A znode that exists with the same data counts as done. The root is never created. When the
     connection breaks, what was not answered is sent again, znode by znode.
 
     Args:
@@ -106,16 +106,6 @@ def write_tree(
             created += _one_by_one(client, late, acls)
         progress(created)
     return created
-
-
-def set_root(client: KazooClient, data: bytes | None, acl: str | None) -> None:
-    """Gives the root of the client's chroot, which exists, the data and the ACL of a restored one."""
-    with translated_errors(client, "written"):
-        found, _ = client.get("/")
-        if (found or b"") != (data or b""):
-            client.set("/", data or b"")
-        if acl is not None:
-            client.set_acls("/", _Acls().of(acl))
 
 
 def raise_version(client: KazooClient, path: str, version: int) -> None:

@@ -1,5 +1,6 @@
 """The steps of a restore that set ACLs, and the refusal to open what is closed."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -7,6 +8,7 @@ from controller_core.adapters.snapshot.format import MASKED_ACL
 from controller_core.adapters.snapshot.live_acls import live_acls
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
+from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
 from kafka_maintenance.operations.restore.document import Step, content_sum, kind_of
 from kafka_maintenance.operations.restore.rights import require_no_wider
@@ -35,19 +37,20 @@ def acl_steps(
     Raises:
         RefusedError: an ACL would give everybody more rights than now.
     """
-    wanted = content.acls
-    if not wanted:
+    if not scope.acls:
         return [], {}
+    wanted = content.acls
     created = {step.path for step in steps if kind_of(step) == "create"}
-    above = {parent for path in created for parent in parents_of(path)}
+    above = {parent for path in created for parent in parents_of(path)} - created
     live = live_acls(session.client, sorted({*mzxids, *above}))
     shown = {
         path: acl for path, (acl, _) in live.items() if not re.search(MASKED_ACL, acl)
     }  # others cannot be compared
     drifted = {path: wanted[path] for path in mzxids if path in shown and wanted.get(path, shown[path]) != shown[path]}
     if not scope.widen_acls:
-        new = [(path, wanted[path]) for path in sorted(created & wanted.keys())]
-        require_no_wider([*new, *drifted.items()], {path: acl for path, (acl, _) in live.items()}, target.zookeeper)
+        new = [(each.path, each.acl) for each in content.znodes if each.path in created and each.acl is not None]
+        present = {path: acl for path, (acl, _) in live.items()}
+        require_no_wider([*new, *drifted.items()], present, target.zookeeper, kept=scope.over or not scope.whole)
     found = [
         Step(
             path=path,
@@ -66,3 +69,8 @@ def parents_of(path: str) -> list[str]:
     """All znodes above a path, the root included."""
     steps = path.split("/")[:-1]
     return ["/".join(steps[: number + 1]) or "/" for number in range(len(steps))]
+
+
+def acl_of(text: str | None) -> tuple[Acl, ...] | None:
+    """The ACL in JSON; None: none is given."""
+    return None if text is None else tuple(Acl(*entry) for entry in json.loads(text))

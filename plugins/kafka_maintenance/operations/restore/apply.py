@@ -6,7 +6,6 @@ repeated after a kill: what is there already is not written twice.
 Source: docs/snapshots.md, "Restoring".
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,18 +18,19 @@ from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.live_acls import live_acls, set_live_acl
 from controller_core.adapters.snapshot.manifest import Manifest
-from controller_core.adapters.snapshot.secrets import sealer_of
-from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
+from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 from controller_core.model.words import counted
-from controller_core.ports.zookeeper import Acl, Check, Create, Delete, Operation, Set, ZooKeeper
+from controller_core.ports.zookeeper import Check, Create, Delete, Operation, Set, ZooKeeper
 from kafka_maintenance.operations.apply.checks import refuse_beside
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
 from kafka_maintenance.operations.record.departures import refuse_departed
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.restore.acl_steps import acl_of
+from kafka_maintenance.operations.restore.apply_whole import apply_whole
 from kafka_maintenance.operations.restore.content import (
     Content,
     RestoreScope,
@@ -39,7 +39,6 @@ from kafka_maintenance.operations.restore.content import (
     notice_of,
     parent_of_notice,
     recreated_topic,
-    restorable,
     same_assignment,
     scope_of,
 )
@@ -47,7 +46,6 @@ from kafka_maintenance.operations.restore.document import (
     KIND,
     Step,
     StoredRestore,
-    content_digest,
     content_sum,
     differs,
     iso_time,
@@ -60,11 +58,11 @@ from kafka_maintenance.operations.restore.over import read_target
 from kafka_maintenance.operations.restore.plan import (
     assumed_acls,
     brokers_of,
-    missing_znodes,
+    content_for,
     plan_restore,
     require_login_for,
-    require_no_brokers,
 )
+from kafka_maintenance.operations.restore.whole import require_no_brokers
 from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_raw
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
@@ -143,9 +141,8 @@ def apply_restore(
     scope = scope_of(document["scope"])
     if not scope.whole or scope.over:  # a whole tree goes where nothing is
         refuse_departed(store, manifest.cluster)
-    sealer = sealer_of(key_file, manifest.cluster, manifest.snapshot_id)
     raw = read_raw(store, manifest)
-    content = restorable(raw, scope, sealer)
+    content = content_for(target, raw, manifest, scope, key_file)
     store.probe()
     receipt = ReceiptLog(store, cluster=manifest.cluster, digest=plan.digest, run=run_id, approver=approver, now=now)
     before = {path: data.decode("utf-8", "backslashreplace") for path, data in content.corrected.items()}
@@ -160,51 +157,12 @@ def apply_restore(
             receipt.append(EventKind.INTENDED)
 
     if scope.whole and not scope.over:
-        written, there = _apply_whole(target, content, document, manifest, write_options, begin, progress)
+        written, there = apply_whole(target, content, document, manifest, scope, write_options, begin, progress)
     else:
         holder = Holder(plan=plan.digest, run=run_id, approver=approver, since=iso_time(now))
         written, there = _apply_part(store, target, raw, content, document, manifest, scope, holder, begin, progress)
     receipt.append(EventKind.DONE, written=written, already_there=there, left_out=len(content.left_out))
     return RestoreReceipt(written=written, already_there=there, left_out=content.left_out, uri=receipt.uri)
-
-
-def _apply_whole(
-    target: ClusterAddress,
-    content: Content,
-    document: Mapping[str, Any],
-    manifest: Manifest,
-    options: WriteOptions | None,
-    begin: Callable[[], None],
-    progress: Callable[[int], None],
-) -> tuple[int, int]:
-    require_login_for(content.assumed_acls, target)
-    with target.session(create_chroot=True) as session:
-        missing = missing_znodes(session, content, manifest, target)
-        if content_digest(content) != document["content_sha256"]:
-            raise RefusedError(
-                f"restore to {target.zookeeper} not applied: the znodes to write are not those of the approved plan; apply with "
-                "the same key file as planned, or plan again"
-            )
-        if len(missing) > document["step_count"]:
-            raise RefusedError(
-                f"restore to {target.zookeeper} not applied: expected {document['step_count']} missing znodes, as planned, found "
-                f"{len(missing)}; somebody else writes there: plan again"
-            )
-        begin()
-        write_tree(session.client, missing, options, progress)
-        root = next((znode for znode in content.znodes if znode.path == "/"), None)
-        if root is not None:
-            set_root(session.client, root.data, root.acl)
-        version = document["sequence_id_version"]
-        if version and session.exists(znodes.BROKER_SEQUENCE_ID) is not None:
-            raise_version(session.client, znodes.BROKER_SEQUENCE_ID, version)
-        still_missing = missing_znodes(session, content, manifest, target)
-        if still_missing:
-            raise RefusedError(
-                f"restore to {target.zookeeper} not complete: {counted(len(still_missing), 'znode')} vanished again, such as "
-                f"{still_missing[0].path!r}; somebody else writes there: stop that, apply again"
-            )
-    return len(missing), document["step_count"] - len(missing)
 
 
 def _apply_part(
@@ -231,7 +189,7 @@ def _apply_part(
         if _lacks_home_of_lock(session, steps):
             begin()
             home = originals[_LOCK_HOME]
-            session.create(_LOCK_HOME, home.data or b"", acl=_acl(home.acl))
+            session.create(_LOCK_HOME, home.data or b"", acl=acl_of(home.acl))
         with cluster_lock(session, holder, wait_s=_LOCK_WAIT_S) as fence:
             refuse_beside(session, fence, manifest.cluster, holder.plan, store)
             guards = [fence, *_cluster_guard(session, steps)]
@@ -357,7 +315,7 @@ def _writing(session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], 
         )
     _require_read(step, found, data)
     if stat is None:
-        return [Create(path=step.path, data=data, acl=_acl(original.acl))]
+        return [Create(path=step.path, data=data, acl=acl_of(original.acl))]
     return [Set(path=step.path, data=data, version=stat.version)]
 
 
@@ -410,7 +368,3 @@ def _cluster_guard(session: ZooKeeper, steps: Sequence[Step]) -> list[Check]:
         return []
     stat = session.exists(znodes.CLUSTER_ID)
     return [] if stat is None else [Check(path=znodes.CLUSTER_ID, version=stat.version)]
-
-
-def _acl(text: str | None) -> tuple[Acl, ...] | None:
-    return None if text is None else tuple(Acl(*entry) for entry in json.loads(text))

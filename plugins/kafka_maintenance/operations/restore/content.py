@@ -33,6 +33,7 @@ NOTIFICATION_PARENTS: Final = (
 )
 REQUESTS: Final = (znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_REPLICA_ELECTION)
 _MASK: Final = ":x"
+_ROOT_OF_CHROOT: Final = "the root of a chroot: the target has none, and the root of its ensemble stays as it is"
 _CREATOR_ALL: Final = [31, "auth", ""]
 _ALTERABLE: Final = re.compile(
     r"^/((config/(topics|brokers|clients|users|ips)|kafka-acl|kafka-acl-extended)/.|cluster/id$)"
@@ -143,11 +144,19 @@ class Content:
         return {znode.path: znode.data or b"" for znode in self.znodes}
 
 
-def restorable(raw: pa.Table, scope: RestoreScope, sealer: SnapshotSealer | None = None) -> Content:
+def restorable(
+    raw: pa.Table, scope: RestoreScope, sealer: SnapshotSealer | None = None, *, root: bool = True
+) -> Content:
     """The persistent znodes of a snapshot that may be created again.
 
     Never ephemerals, never `/controller`; secrets only with their key; what lies below a znode that is left out is left
     out too.
+
+    Args:
+        raw: of the snapshot.
+        scope: what of it is restored.
+        sealer: opens its secrets; None: they stay out.
+        root: False: that of the snapshot is a chroot, and that of the target is not.
     """
     kept: list[NewZnode] = []
     left_out: dict[str, str] = {}
@@ -158,7 +167,7 @@ def restorable(raw: pa.Table, scope: RestoreScope, sealer: SnapshotSealer | None
     corrections = dict(scope.corrections)
     columns = [raw[name].to_pylist() for name in ("path", "data", "ephemeral_owner", "acl", "left_out", "sealed")]
     for path, data, owner, acl, absent, sealed in zip(*columns, strict=True):
-        reason = _reason(path, owner, scope)
+        reason = _reason(path, owner, scope) if root or path != "/" else _ROOT_OF_CHROOT
         content = data
         known = known_acl(acl)
         if reason is None and scope.acls and known == acl:

@@ -199,8 +199,9 @@ def _what(document: Mapping[str, Any]) -> str:
 
 
 def _counts(document: Mapping[str, Any]) -> dict[str, int]:
-    """How many steps of each kind; a whole restore into an empty tree creates, and its plan lists no steps."""
-    kinds = [kind_of(step) for step in plan_steps(document)] or ["create"] * document["step_count"]
+    """How many steps of each kind; a plan of a whole restore into an empty tree does not list what is created below the root."""
+    kinds = [kind_of(step) for step in plan_steps(document)]
+    kinds += ["create"] * (document["step_count"] - len(kinds))
     return {name: kinds.count(name) for name in _DONE}
 
 
@@ -238,13 +239,18 @@ def plan_text(document: Mapping[str, Any]) -> list[str]:
     What is deleted, and what gets another ACL, is always listed in full.
     """
     steps, counts = plan_steps(document), _counts(document)
+    written = f"{sum(step.size for step in steps):,} bytes; " if len(steps) == document["step_count"] else ""
     lines = [
         f"{_what(document)} of {document['cluster']} from {document['snapshot']['manifest']}",
         f"into {document['zookeeper']} (Kafka cluster id {document['kafka_cluster_id']})",
         f"{counted(sum(counts.values()) - counts['ACL'], 'znode')}: {counts['create']} created, {counts['set']} set, {counts['delete']} deleted",
-        *([f"{sum(step.size for step in steps):,} bytes; {counts['ACL']} ACLs set"] if steps else []),
+        *([f"{written}{counts['ACL']} ACLs set"] if steps else []),
     ]
-    shown = steps if len(steps) <= _STEPS_SHOWN_MAX else [step for step in steps if kind_of(step) in _IN_FULL]
+    shown = (
+        steps
+        if len(steps) <= _STEPS_SHOWN_MAX
+        else [step for step in steps if kind_of(step) in _IN_FULL or step.path == "/"]
+    )
     lines += differences(shown)
     if len(shown) < len(steps):
         digest = hashlib.sha256(listing_of(steps)).hexdigest()

@@ -176,7 +176,8 @@ def _by_transactions(
     )
     document = plan.document
     unknown = len(document["assumed_acls"])
-    return _Brought(receipt.written, dict(document["left_out"]), unknown, tuple(document["notes"]))
+    acls = sum(step["acl"] is not None for step in document["steps"])
+    return _Brought(receipt.written - acls, dict(document["left_out"]), unknown, tuple(document["notes"]))
 
 
 def _from_file(

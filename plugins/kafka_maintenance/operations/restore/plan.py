@@ -5,7 +5,7 @@ Source: docs/snapshots.md, "Restoring".
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,9 +17,7 @@ from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.acls import OPEN_ACL
 from controller_core.adapters.snapshot.manifest import Manifest, dated_in_the_future
-from controller_core.adapters.snapshot.reader import Cut
 from controller_core.adapters.snapshot.secrets import sealer_of
-from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import NoNodeError, ObjectExistsError
@@ -65,6 +63,7 @@ from kafka_maintenance.operations.restore.document import (
 )
 from kafka_maintenance.operations.restore.identity import require_same_cluster, told_by_brokers
 from kafka_maintenance.operations.restore.over import Extras, extras, plan_over, read_target, removals
+from kafka_maintenance.operations.restore.whole import plan_whole, require_no_brokers
 from kafka_maintenance.operations.snapshots.catalog import (
     keys_by_date,
     read_manifest,
@@ -74,7 +73,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
 NOT_OF_ONE_MOMENT: Final = "NOT of one moment"
-_SHOWN_MAX: Final = 10
 _DAYS_MAX: Final = 100  # a server before 3.6 never gives a consistent one: nobody waits for all manifests of a decade
 _LARGE_BYTES: Final = (
     1_000_000  # ZooKeeper `jute.maxbuffer`: a server takes requests of up to 1,048,575 bytes by default
@@ -110,7 +108,7 @@ def plan_restore(
     raw = read_raw(store, manifest)
     if brokers is not None and (scope.over or not scope.whole):
         scope = told_by_brokers(target, scope, brokers)
-    content = restorable(raw, scope, sealer_of(key_file, manifest.cluster, manifest.snapshot_id))
+    content = content_for(target, raw, manifest, scope, key_file)
     part = _part(target, raw, content, manifest, scope)
     steps, notes = described(part, _data_of(content, scope)), part.notes
     if not steps:
@@ -134,7 +132,7 @@ def plan_restore(
     if scope.whole:
         document |= {"content_sha256": content_digest(content), "sequence_id_version": sequence_id(raw)}
     if scope.whole and not scope.over:  # 400,000 creations say no more than their digest
-        document["steps"] = []
+        document["steps"] = [asdict(step) for step in steps if kind_of(step) != "create" or step.path == "/"]
     document |= {"digest": plan_digest(document), "code_version": __version__}
     key = f"{manifest.prefix}/plans/{KIND}-{document['digest'][:12]}.json"
     put_once(store, f"{key.removesuffix('.json')}.txt", listing_of(steps))
@@ -144,6 +142,25 @@ def plan_restore(
     except ObjectExistsError:  # made before, perhaps by another version: verified when it is read
         return load_restore(store, store.uri_of(key))
     return stored_restore(store.uri_of(key), document)
+
+
+def content_for(
+    target: ClusterAddress, raw: pa.Table, manifest: Manifest, scope: RestoreScope, key_file: Path | None
+) -> Content:
+    """What of a snapshot can be restored into a target.
+
+    Args:
+        target: where the restore writes.
+        raw: of the snapshot.
+        manifest: of the snapshot.
+        scope: what of it is restored.
+        key_file: opens sealed secrets; None: they stay out.
+
+    Raises:
+        SnapshotKeyError: a key that cannot be used.
+    """
+    sealer = sealer_of(key_file, manifest.cluster, manifest.snapshot_id)
+    return restorable(raw, scope, sealer, root=bool(target.chroot) or not manifest.chroot)
 
 
 def _data_of(content: Content, scope: RestoreScope) -> dict[str, bytes]:
@@ -157,10 +174,7 @@ def _data_of(content: Content, scope: RestoreScope) -> dict[str, bytes]:
 def _part(target: ClusterAddress, raw: pa.Table, content: Content, manifest: Manifest, scope: RestoreScope) -> Part:
     """What is to be written into the target, as the scope says."""
     if scope.whole and not scope.over:
-        writes = _missing_in(target, content, manifest)
-        return Part(
-            [Step(path=each.path, expected_mzxid=None, notice=False, **content_sum(each.data)) for each in writes]
-        )
+        return plan_whole(target, content, manifest, scope)
     with target.session(create_chroot=False) as session:
         require_zookeeper_mode(session, target)
         known_by = require_same_cluster(session, raw, manifest, target, scope)
@@ -254,56 +268,6 @@ def _size_note(steps: Iterable[Step]) -> str | None:
         f"{counted(len(large), 'znode')} of more than {_LARGE_BYTES:,} bytes, the largest {largest.path} with {largest.size:,}: a server "
         "refuses them if its jute.maxbuffer is not raised above that (1,048,575 by default)"
     )
-
-
-def _missing_in(target: ClusterAddress, content: Content, manifest: Manifest) -> list[NewZnode]:
-    try:
-        with target.session(create_chroot=False) as session:
-            return missing_znodes(session, content, manifest, target)
-    except NoNodeError:  # the chroot itself is still to be made
-        return [znode for znode in content.znodes if znode.path != "/"]
-
-
-def missing_znodes(
-    session: KazooZooKeeper, content: Content, manifest: Manifest, target: ClusterAddress
-) -> list[NewZnode]:
-    """What is still missing of the tree; refuses a target that holds anything else.
-
-    Args:
-        session: of the target.
-        content: what can be restored.
-        manifest: of the snapshot.
-        target: where the restore writes.
-
-    Raises:
-        RefusedError: the target holds anything else.
-    """
-    found = read_target(session)
-    require_no_brokers(found, target)
-    wanted = {znode.path: znode for znode in content.znodes if znode.path != "/"}
-    foreign = sorted(path for path in found.znodes if path not in wanted and path != "/")
-    if foreign:
-        raise RefusedError(
-            f"restore of {manifest.snapshot_id} to {target.zookeeper} refused: expected an empty tree, or what an earlier try "
-            f"of this restore left, found {counted(len(foreign), 'other znode')}, such as {foreign[0]!r}; choose an empty chroot"
-        )
-    others = [path for path, znode in found.znodes.items() if path in wanted and differs(znode.data, wanted[path].data)]
-    if others:
-        raise RefusedError(
-            f"restore of {manifest.snapshot_id} to {target.zookeeper} refused: {counted(len(others), 'znode', 'hold')} other data, such as "
-            f"{min(others)!r}; choose an empty chroot"
-        )
-    return [znode for path, znode in wanted.items() if path not in found.znodes]
-
-
-def require_no_brokers(found: Cut, target: ClusterAddress) -> None:
-    """Refuses a whole restore under running brokers."""
-    brokers = sorted(path.rpartition("/")[2] for path in found.znodes if path.startswith(f"{znodes.BROKER_IDS}/"))
-    if brokers:
-        raise RefusedError(
-            f"restore to {target.zookeeper} refused: brokers {', '.join(brokers[:_SHOWN_MAX])} run on it, and would go on with "
-            "versions and epochs of before; stop all brokers, or restore a part only"
-        )
 
 
 def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, target: ClusterAddress) -> Part:

@@ -18,13 +18,16 @@ def rights_of_everybody(acl: str) -> int:
     return rights
 
 
-def require_no_wider(acls: Iterable[tuple[str, str]], present: Mapping[str, str], zookeeper: str) -> None:
+def require_no_wider(
+    acls: Iterable[tuple[str, str]], present: Mapping[str, str], zookeeper: str, *, kept: bool
+) -> None:
     """Refuses ACLs that open what is closed now.
 
     Args:
         acls: (path, ACL) to set or to create.
         present: path → ACL that stands there now, in the target.
         zookeeper: the target, for the message.
+        kept: without ACLs a restore of this kind keeps those of the target.
 
     Raises:
         RefusedError: an ACL gives everybody a right that the znode, or for a new one the nearest znode above it, does not.
@@ -38,8 +41,9 @@ def require_no_wider(acls: Iterable[tuple[str, str]], present: Mapping[str, str]
             wider.append((path, acl, above, present[above]))
     if wider:
         path, acl, above, found = wider[0]
+        keep = "keep the ACLs of the target (--without-acls), or " if kept else ""
         raise RefusedError(
             f"restore to {zookeeper} refused: {len(wider)} ACLs of the snapshot give everybody more rights than the target does "
-            f"now, such as {path!r} with {acl}, where {above!r} has {found}; keep the ACLs of the target (--without-acls), or say "
-            "that they are to be opened (--widen-acls)"
+            f"now, such as {path!r} with {acl}, where {above!r} has {found}; {keep}say that "
+            "they are to be opened (--widen-acls)"
         )

@@ -126,12 +126,15 @@ def _problems(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _whole_problems(document: Mapping[str, Any], scope: RestoreScope) -> Iterator[str]:
-    """Into an empty tree everything of the snapshot goes, and its digest says what; any other plan lists its steps."""
+    """Into an empty tree everything of the snapshot goes, and its digest says what is created; any other plan lists its steps."""
     count, listed = document["step_count"], len(document["steps"])
-    if count != (listed or count) or not count:
+    into_empty = scope.whole and not scope.over
+    if not count or count < listed or (0 < listed < count and not into_empty):
         yield f"step_count {count} beside {counted(listed, 'step')}"
-    if bool(listed) == (scope.whole and not scope.over):
-        yield f"{counted(listed, 'step')} in a plan of {'the whole tree' if scope.whole else 'a part'}"
+    if not listed and not into_empty:
+        yield f"0 steps in a plan of {'the whole tree' if scope.whole else 'a part'}"
+    if into_empty and any(step["acl"] is None and step["path"] != "/" for step in document["steps"]):
+        yield "a step for data below the root, which the digest of the content stands for"
     if ("content_sha256" in document) != scope.whole or ("sequence_id_version" in document) != scope.whole:
         yield "content_sha256 and sequence_id_version, which belong to a plan of the whole tree"
 
@@ -149,7 +152,9 @@ def _step_problems(step: Mapping[str, Any], scope: RestoreScope, allowed: frozen
         if (is_passing(path) and path not in corrections) or (scope.paths and not selected_paths([path], scope)):
             yield "a deletion outside the scope"
     elif step["acl"] is not None:
-        if not scope.acls or step["expected_mzxid"] is None or step["after"] != step["acl"]:
+        of_new_chroot = path == "/" and scope.whole and not scope.over
+        lacks_znode = step["expected_mzxid"] is None and not of_new_chroot
+        if not scope.acls or lacks_znode or step["after"] != step["acl"]:
             yield "an ACL that the scope leaves alone"
     elif (step["expected_mzxid"] is None) != (step["before"] is None) or (step["size"] == 0) != (step["after"] is None):
         yield "a text that does not belong to its step"
