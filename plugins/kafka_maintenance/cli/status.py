@@ -94,14 +94,11 @@ def _change(now: Any, before: Any, field: str) -> int | None:
 
 
 def _mode(row: dict[str, Any]) -> str:
-    from kafka_maintenance.operations.analysis.overviews import (  # noqa: PLC0415 - a quick start of every command
-        MIGRATIONS,
-        mode_text,
-    )
+    from kafka_maintenance.operations.analysis.overviews import mode_text  # noqa: PLC0415 - a quick start of every command
 
     if row["left_zookeeper"]:
         return f"KRaft since {row['left_zookeeper'][:10]}"
-    return mode_text(row, migrating=bool(row.get(MIGRATIONS)))
+    return mode_text(row)
 
 
 def _counted(row: dict[str, Any], name: str) -> str:
@@ -125,6 +122,6 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         row["cluster"],
         _counted(row, "critical"),
         _counted(row, "warning"),
-        *(str(row[name]) for name in counts),
+        *("-" if row[name] is None else str(row[name]) for name in counts),
         _mode(row),
     )

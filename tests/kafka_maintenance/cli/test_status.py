@@ -9,6 +9,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli.main import main
+from kafka_maintenance.operations.analysis.overviews import keep_overview
 from kafka_maintenance.operations.record.departures import Departure, record_departure
 from tests.kafka_maintenance.web.fleet import Sick, publish_date, today
 
@@ -88,3 +89,14 @@ def test_a_cluster_that_leaves_zookeeper_or_has_left_it_says_so(tmp_path, capsys
     assert [name for name, line in lines.items() if line.endswith("KRaft since 2026-11-24")] == ["calm"]
     assert [name for name, line in lines.items() if line.endswith("migrating to KRaft (P3)")] == ["broken"]
     assert [name for name, line in lines.items() if line.endswith("ZooKeeper (P0)")] == ["warned"]
+
+
+def test_what_the_analysis_did_not_look_for_is_a_dash(tmp_path, capsys):
+    document = {"format_version": 1, "date": "2026-11-20", "run_id": "r", "created_at": "2026-11-20T03:00:00+00:00"}
+    key = "v1/analysis/date=2026-11-20/run=r/manifest.json"
+    keep_overview(open_store(str(tmp_path)), key, document | {"summary": {"clusters": {"calm": {"topic_count": 7}}}})
+    assert main(["status", "--store", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == [
+        *("not", "analysed", "calm", "critical", "-", "warnings", "-"),
+        *("offline", "-", "under-replicated", "-", "partitions", "-", "-"),
+    ]

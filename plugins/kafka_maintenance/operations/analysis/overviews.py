@@ -34,16 +34,25 @@ COUNTS: Final = (
 )
 """What an overview has of each cluster; None where the analysis did not look for it."""
 MIGRATIONS: Final = "kraft_migration_count"
-"""1 for a cluster that is on its way to KRaft; overviews of before 2026-11-24 do not have it."""
+"""1 for a cluster that is on its way to KRaft; None where it was not looked for, absent in overviews of before 2026-11-24."""
 BYTES_OF_A_CLUSTER: Final = 2000
 """What the counts of one cluster take in memory, about."""
 KRAFT_PHASE: Final = "kraft_phase"
 """P0 to P6 of docs/kraft.md; None where it was not judged, absent in overviews of before 2026-11-24."""
+_ZOOKEEPER_ALONE: Final = "P0"
 
 
-def mode_text(counts: Mapping[str, Any], *, migrating: bool) -> str:
-    """Whether ZooKeeper rules a cluster, with the phase of its migration where it is known: `ZooKeeper (P0)`."""
-    phase = counts.get(KRAFT_PHASE)
+def is_migrating(counts: Mapping[str, Any]) -> bool | None:
+    """Whether a cluster is on its way to KRaft, as its findings or its phase say; None where neither was looked for."""
+    found, phase = counts.get(MIGRATIONS), counts.get(KRAFT_PHASE)
+    return None if found is None and phase is None else bool(found) or phase not in {None, _ZOOKEEPER_ALONE}
+
+
+def mode_text(counts: Mapping[str, Any]) -> str:
+    """Whether ZooKeeper rules a cluster, with the phase of its migration where it is known: `ZooKeeper (P0)`; a dash where neither is."""
+    migrating, phase = is_migrating(counts), counts.get(KRAFT_PHASE)
+    if migrating is None:
+        return "-"
     return f"{'migrating to KRaft' if migrating else 'ZooKeeper'}{f' ({phase})' if phase else ''}"
 
 
@@ -75,7 +84,6 @@ def keep_overview(store: ObjectStore, key: str, document: Mapping[str, Any]) -> 
             cluster: {
                 **{name: numbers.get(name) for name in COUNTS},
                 KRAFT_PHASE: numbers.get(KRAFT_PHASE),
-                MIGRATIONS: (numbers.get("findings") or {}).get("kraft_migration", 0),
                 **_for_the_page(numbers),
             }
             for cluster, numbers in sorted(document["summary"]["clusters"].items())
@@ -92,6 +100,7 @@ def _for_the_page(numbers: Mapping[str, Any]) -> dict[str, Any]:
         **{name: numbers.get(name) for name in ("taken_at", "consistent", "deletions_waiting_count")},
         "brokers_above_ratio_count": None if above is None else len(above),
         "reassigning_count": None if kinds is None else kinds.get("being_reassigned", 0),
+        MIGRATIONS: None if kinds is None else kinds.get("kraft_migration", 0),
     }
 
 

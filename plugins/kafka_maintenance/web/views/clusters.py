@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError
 from controller_core.model.words import counted
-from kafka_maintenance.operations.analysis.overviews import MIGRATIONS, Overview, mode_text, readable_overviews
+from kafka_maintenance.operations.analysis.overviews import Overview, is_migrating, mode_text, readable_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.record.departures import Departure, departures
 from kafka_maintenance.operations.snapshots.catalog import at_once, newest_snapshot
@@ -289,9 +289,9 @@ def _with_change(now: int | None, before: int | None, tone: Tone) -> Cell:
 
 def _trend(cluster: str, overviews: Sequence[Overview]) -> Cell:
     counts = [
-        (one["critical_count"] or 0) + (one["warning_count"] or 0)
+        one["critical_count"] + one["warning_count"]
         for one in (overview.clusters.get(cluster) for overview in overviews)
-        if one is not None
+        if one is not None and one["critical_count"] is not None  # findings were looked for
     ]
     if len(counts) < 2:  # noqa: PLR2004 - a line has two points
         return Cell("-", "quiet")
@@ -333,10 +333,10 @@ def _age(taken_at: datetime | None, now: datetime) -> Cell:
 def _mode(cluster: str, found: Mapping[str, Any] | None, gone: Departure | None) -> Cell:
     if gone is not None:
         return Cell(f"KRaft since {gone.at[:10]}", "quiet")
-    if (found or {}).get(MIGRATIONS):
-        href = f"kraft?{urlencode({'cluster': cluster})}"
-        return Cell(mode_text(found or {}, migrating=True), "warning", href=href)
-    return Cell("-" if found is None else mode_text(found, migrating=False))
+    counts = found or {}
+    if is_migrating(counts):
+        return Cell(mode_text(counts), "warning", href=f"kraft?{urlencode({'cluster': cluster})}")
+    return Cell(mode_text(counts))
 
 
 def _consistent(value: bool | None) -> Cell:  # noqa: FBT001 - a value that is shown
