@@ -78,7 +78,7 @@ def refusal(spark: SparkSession, sql: str) -> str | None:
     try:
         tree = json.loads(parser.parsePlan(sql).toJSON())
     except PySparkException as error:
-        return f"expected one SELECT, found text that Spark cannot read: {error}"
+        return f"expected one SELECT, found text that Spark cannot read: {str(error).strip()}"
     return next((reason for node in _nodes(tree) if (reason := _refused(node)) is not None), None)
 
 

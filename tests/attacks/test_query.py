@@ -25,6 +25,7 @@ __all__ = ["spark"]
             "WITH t AS (SELECT 1) INSERT INTO x SELECT * FROM t", "InsertIntoStatement", id="writes behind WITH"
         ),
         pytest.param("SELECT 1; DROP TABLE topics", "extra input", id="two statements"),
+        pytest.param("SELEC 1", "cannot read: [PARSE_SYNTAX_ERROR] Syntax error", id="no statement"),
         pytest.param("BEGIN SELECT 1; DROP TABLE topics; END", "CompoundBody", id="a script"),
         pytest.param("EXPLAIN SELECT 1", "ExplainCommand", id="a command around it"),
         pytest.param("DESCRIBE topics", "UnresolvedTableOrView|DescribeRelation", id="a description"),

@@ -12,6 +12,7 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_store_arguments,
     approver_of,
+    done,
     positive,
     show,
     store_of,
@@ -103,5 +104,5 @@ def _acknowledge(arguments: argparse.Namespace) -> ExitStatus:
     if count == 0:
         tell(f"kafka-maintenance: the newest analysis has no finding {made.kind!r} there; `alarms list` has the names")
     document = {"acknowledged": made._asdict(), "finding_count": count}
-    show(arguments, f"{made.kind} on {made.cluster} rings no more until {made.until}", document)
+    show(arguments, done(arguments, f"{made.kind} on {made.cluster} rings no more until {made.until}"), document)
     return ExitStatus.DONE

@@ -1,7 +1,6 @@
 """`kafka-maintenance analyse` and `report`: a date's analysis from the store into the store, and what it says."""
 
 import argparse
-import json
 import os
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_store_arguments,
     day,
+    json_object,
     positive,
     show,
     show_markdown,
@@ -82,6 +82,7 @@ def _analyse(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.spark.submit import SparkSettings  # noqa: PLC0415 - as above
 
     store, now = store_of(arguments), datetime.now(UTC)
+    settings, goals = json_object(arguments.settings, "settings"), json_object(arguments.goals, "goals")
     day = arguments.date or _newest_day(store, now)
     choice = choose(store, day, arguments.clusters, history_days=arguments.history_days)
     if arguments.dry_run:
@@ -102,8 +103,8 @@ def _analyse(arguments: argparse.Namespace) -> int:
                 jars=tuple(filter(None, arguments.spark_jars.split(","))),
                 conf=dict(arguments.spark_conf),
             ),
-            settings=_document(arguments.settings),
-            goals=_document(arguments.goals),
+            settings=settings,
+            goals=goals,
             history_days=arguments.history_days,
             missing=choice.missing,
             fail_if_incomplete=arguments.fail_if_incomplete,
@@ -195,12 +196,3 @@ def _newest_day(store: Any, now: datetime) -> date:
             f"nothing analysed: expected a snapshot in {store.uri!r} of a date until {last}, found none; take one first"
         )
     return max(days)
-
-
-def _document(path: Path | None) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise BadInputError(f"{path} not read: expected a JSON object, found {error}; correct the file") from error

@@ -108,19 +108,24 @@ def add_client_settings_argument(command: Any) -> None:
 
 
 def client_settings_of(path: Path | None) -> Mapping[str, Any] | None:
-    """The arguments in that file; None where there is none.
+    """The arguments in that file, and errors, as of `json_object`."""
+    return json_object(path, "client settings")
+
+
+def json_object(path: Path | None, what: str) -> dict[str, Any] | None:
+    """The JSON object in a file, None where no file is named; `what` it holds is for messages.
 
     Raises:
-        BadInputError: it holds no JSON object.
+        BadInputError: it cannot be read, or holds something else.
     """
     if path is None:
         return None
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInputError(f"client settings not read: a JSON object expected in {path}, found: {error}") from error
+        raise BadInputError(f"{what} not read: a JSON object expected in {path}, found: {error}") from error
     if not isinstance(found, dict):
-        raise BadInputError(f"client settings not read: a JSON object expected in {path}, found {found!r}")
+        raise BadInputError(f"{what} not read: a JSON object expected in {path}, found {found!r}")
     return found
 
 
@@ -221,6 +226,11 @@ def is_dry(arguments: argparse.Namespace) -> bool:
     return bool(getattr(arguments, "dry_run", False))
 
 
+def done(arguments: argparse.Namespace, text: str) -> str:
+    """What was done, in words; of a dry run they say that it was not."""
+    return f"dry run, nothing was written; without it: {text}" if is_dry(arguments) else text
+
+
 def add_dry_run_argument(command: Any) -> None:
     """`--dry-run`, for what writes without being asked twice."""
     command.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
@@ -306,7 +316,10 @@ def day(text: str) -> date:
 
 def month(text: str) -> str:
     """A month, YYYY-MM, as an argument."""
-    return f"{day(f'{text}-01'):%Y-%m}"
+    try:
+        return f"{date.fromisoformat(f'{text}-01'):%Y-%m}"
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a month as YYYY-MM, found {text!r}") from None
 
 
 def stored_address(text: str) -> str:

@@ -15,6 +15,7 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_store_arguments,
     approver_of,
+    done,
     show,
     store_of,
     wants_json,
@@ -137,7 +138,7 @@ def _withdraw(arguments: argparse.Namespace) -> int:
     withdraw(store_of(arguments), **what, now=datetime.now(UTC))
     show(
         arguments,
-        f"approval of run {arguments.approved_run} withdrawn by {who}",
+        done(arguments, f"approval of run {arguments.approved_run} withdrawn by {who}"),
         {"withdrawn": arguments.approved_run, "by": who},
     )
     return ExitStatus.DONE

@@ -26,6 +26,13 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=_Formatter, **options)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of `ArgumentParser`; what is not known is told by the command that does not know it, and not by the first one of all."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
+
     def error(self, message: str) -> NoReturn:
         """Raises BadInputError: a wrong command line is told as every other bad input, without the usage of all options above it."""
         raise BadInputError(f"{message}; `{self.prog} --help` has every argument, and examples")

@@ -139,6 +139,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "apply": _NOT_APPROVED,
     "act-as-controller": _NOT_APPROVED,
     "withdraw": "refused: the plan was begun",
+    "stop": "refused: the plan has ended",
     "cancel": _NOT_APPROVED,
     "lab": "refused: no loopback, somebody's tree, or brokers that need more than is served",
     "unlock": _NOT_APPROVED,

@@ -20,6 +20,7 @@ from kafka_maintenance.cli.arguments import (
     address_of,
     approver_of,
     client_settings_of,
+    done,
     not_yet_approved,
     plan_store_of,
     show,
@@ -190,10 +191,17 @@ def _stop(arguments: argparse.Namespace) -> int:
         request_stop,
         timeline,
     )
+    from kafka_maintenance.operations.record.receipts import EventKind  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     digest = begun_plan(store, arguments.cluster, arguments.digest)
-    lines = timeline(record_of(store, arguments.cluster, digest))
+    events = record_of(store, arguments.cluster, digest)
+    ended = next((each for each in events if each.event in {EventKind.OVER, EventKind.DONE}), None)
+    if ended is not None:
+        raise RefusedError(
+            f"plan {digest} not stopped: expected one whose run may be at work, found one that ended at {ended.at} ({ended.event}); nothing is to be done"
+        )
+    lines = timeline(events)
     uri = request_stop(
         store,
         arguments.cluster,
@@ -202,7 +210,8 @@ def _stop(arguments: argparse.Namespace) -> int:
         reason=arguments.reason,
         now=datetime.now(UTC),
     )
-    show(arguments, f"asked for; the last of the record is:\n{lines[-1]}\n{uri}", {"request": uri, "last": lines[-1]})
+    asked = done(arguments, f"asked for; the last of the record is:\n{lines[-1]}\n{uri}")
+    show(arguments, asked, {"request": uri, "last": lines[-1]})
     return ExitStatus.DONE
 
 

@@ -1,7 +1,6 @@
 """`kafka-maintenance kraft`: what stands against the migration of a cluster to KRaft, and its rehearsal on a copy."""
 
 import argparse
-import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,8 @@ from kafka_maintenance.cli.arguments import (
     address_of,
     approver_of,
     client_settings_of,
+    done,
+    json_object,
     positive,
     show,
     store_of,
@@ -252,8 +253,9 @@ def _readiness(arguments: argparse.Namespace) -> int:
         certificate = with_answers(certificate, tree, ask_brokers(brokers, datetime.now(UTC)))
     text, document = certificate_text(certificate, datetime.now(UTC)), certificate_json(certificate)
     changed: tuple[str, ...] = ()
-    if arguments.since:
-        changed = changes_since(json.loads(arguments.since.read_text(encoding="utf-8")), certificate)
+    earlier = json_object(arguments.since, "earlier certificate")
+    if earlier is not None:
+        changed = changes_since(earlier, certificate)
         document["changed"] = list(changed)
         text += "\n\nSINCE THE EARLIER CERTIFICATE\n" + "\n".join(
             f"  {each}" for each in changed or ("nothing has changed",)
@@ -276,14 +278,15 @@ def _fleet(arguments: argparse.Namespace) -> int:
 
 
 def _runbook(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft.rehearsal.kept import newest_rehearsal  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.rehearsal.kept import newest_rehearsal, rehearsal_of  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.runbook import runbook  # noqa: PLC0415 - as above
 
     certificate, tree = _certified(arguments)
-    rehearsal: Any = (
-        json.loads(arguments.rehearsal.read_text(encoding="utf-8"))
-        if arguments.rehearsal
-        else newest_rehearsal(store_of(arguments), certificate.cluster)
+    given = json_object(arguments.rehearsal, "rehearsal")
+    rehearsal = (
+        newest_rehearsal(store_of(arguments), certificate.cluster)
+        if given is None
+        else rehearsal_of(given, str(arguments.rehearsal))
     )
     text = runbook(certificate, tree, rehearsal)
     show(arguments, text, {"cluster": certificate.cluster, "snapshot": certificate.snapshot, "markdown": text})
@@ -335,7 +338,7 @@ def _left(arguments: argparse.Namespace) -> int:
     )
     show(
         arguments,
-        f"{found.cluster} has left ZooKeeper ({found.by}, {found.at}); pinned {found.snapshot}",
+        done(arguments, f"{found.cluster} has left ZooKeeper ({found.by}, {found.at}); pinned {found.snapshot}"),
         found._asdict(),
     )
     return ExitStatus.DONE
@@ -351,7 +354,7 @@ def _returned(arguments: argparse.Namespace) -> int:
         reason=arguments.reason,
         now=datetime.now(UTC),
     )
-    show(arguments, f"{found.cluster} lives in ZooKeeper ({found.by}, {found.at})", found._asdict())
+    show(arguments, done(arguments, f"{found.cluster} lives in ZooKeeper ({found.by}, {found.at})"), found._asdict())
     return ExitStatus.DONE
 
 

@@ -56,6 +56,7 @@ from kafka_maintenance.cli.arguments import (
     add_zookeeper_arguments,
     address_of,
     brokers_named,
+    done,
     exit_status,
     positive,
     show,
@@ -259,7 +260,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
     kept = "" if disks is None else f"disks: {disks}\n"
     show(
         arguments,
-        f"{made}: {sure} at zxid {result.zxid:#x}; {counts}\n{kept}{result.manifest_uri}",
+        f"{done(arguments, made)}: {sure} at zxid {result.zxid:#x}; {counts}\n{kept}{result.manifest_uri}",
         {
             "manifest_uri": result.manifest_uri,
             "digest": result.digest,

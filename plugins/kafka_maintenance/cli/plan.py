@@ -2,15 +2,18 @@
 
 import argparse
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import BrokerId
+from controller_core.plans.plain import plain
 from controller_core.plans.plan import PlanKind
 from controller_core.plans.request_znodes import LeaderMove, Target
 from controller_core.ports.object_store import ObjectStore
 from controller_core.znodes import decode_reassign_partitions
+from controller_core.znodes.json_text import parse_object
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_age_argument,
@@ -37,7 +40,7 @@ from kafka_maintenance.cli.plan_goals import add_goal_arguments, add_size_argume
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.snapshot_arguments import add_snapshot_option, snapshot_uri
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
-from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.errors import BadInputError, listed
 
 
 def add_parsers(commands: Any) -> None:
@@ -332,10 +335,20 @@ def targets_of(path: Path) -> list[Target]:
     """The targets in a file of Kafka's reassignment JSON.
 
     Raises:
-        BadInputError: it is not readable, or something else.
+        BadInputError: it is not readable, something else, or names a partition twice, of which Kafka would take the last one.
     """
     try:
-        targets = decode_reassign_partitions(path.read_bytes(), path=str(path), bound_to_class=False)
+        data = path.read_bytes()
+        targets = decode_reassign_partitions(data, path=str(path), bound_to_class=False)
     except (OSError, MalformedZnodeError) as error:
-        raise BadInputError(f"targets not read: {error}; expected Kafka's reassignment JSON in {path}") from None
+        raise BadInputError(
+            f"targets not read: {plain(str(error))}; expected Kafka's reassignment JSON in {path}"
+        ) from None
+    entries = parse_object(data, str(path)).objects("partitions") if targets else ()
+    named = Counter(f"{entry.text('topic')}-{entry.integer('partition')}" for entry in entries)
+    twice = sorted(name for name, count in named.items() if count > 1)
+    if twice:
+        raise BadInputError(
+            f"targets not read: expected each partition once in {path}, found {listed(twice)} more than once; leave one entry of each"
+        )
     return [Target(*partition, tuple(map(BrokerId, replicas))) for partition, replicas in targets.items()]

@@ -15,6 +15,7 @@ from kafka_maintenance.cli.arguments import (
     add_dry_run_argument,
     approver_of,
     day,
+    done,
     month,
     not_yet_approved,
     positive,
@@ -201,7 +202,7 @@ def _pin(arguments: argparse.Namespace) -> int:
 
     manifest = chosen_snapshot(arguments)
     pin(store_of(arguments), manifest, reason=arguments.reason, by=approver_of(arguments), now=datetime.now(UTC))
-    show(arguments, f"pinned {manifest.uri}", {"pinned": manifest.uri})
+    show(arguments, done(arguments, f"pinned {manifest.uri}"), {"pinned": manifest.uri})
     return ExitStatus.DONE
 
 
@@ -210,7 +211,7 @@ def _unpin(arguments: argparse.Namespace) -> int:
 
     manifest = chosen_snapshot(arguments)
     unpin(store_of(arguments), manifest, reason=arguments.reason, by=approver_of(arguments), now=datetime.now(UTC))
-    show(arguments, f"unpinned {manifest.uri}", {"unpinned": manifest.uri})
+    show(arguments, done(arguments, f"unpinned {manifest.uri}"), {"unpinned": manifest.uri})
     return ExitStatus.DONE
 
 
@@ -259,16 +260,16 @@ def _copy(arguments: argparse.Namespace) -> int:
     store = store_of(arguments)
     require_cluster(store, arguments.cluster)
     with Bars() as bars:
-        done = copy_snapshots(
+        made = copy_snapshots(
             store,
             second_store_of(arguments),
             cluster=arguments.cluster,
             progress=show_lines(bars, "copy"),
         )
-    lines = [f"NOT copied: {reason}" for reason in done.passed_over]
-    lines.append(f"{counted(len(done.copied), 'snapshot')} copied to {arguments.to}, {done.already_there} were there")
-    show(arguments, "\n".join(lines), asdict(done))
-    return ExitStatus.REFUSED if done.passed_over else ExitStatus.DONE
+    lines = [f"NOT copied: {reason}" for reason in made.passed_over]
+    copied = f"{counted(len(made.copied), 'snapshot')} copied to {arguments.to}, {made.already_there} were there"
+    show(arguments, "\n".join([*lines, done(arguments, copied)]), asdict(made))
+    return ExitStatus.REFUSED if made.passed_over else ExitStatus.DONE
 
 
 def _compact(arguments: argparse.Namespace) -> int:
@@ -303,7 +304,7 @@ def _compact(arguments: argparse.Namespace) -> int:
         f"{place}: {counted(count['snapshots'], 'snapshot')}, {counted(count['bytes'], 'byte')}"
         for place, count in counts.items()
     ]
-    show(arguments, "\n".join([*lines, f"{len(counts)} of {len(places)} months are kept"]), counts)
+    show(arguments, "\n".join([*lines, done(arguments, f"{len(counts)} of {len(places)} months are kept")]), counts)
     return ExitStatus.DONE
 
 

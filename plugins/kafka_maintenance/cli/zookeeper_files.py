@@ -12,6 +12,7 @@ from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_cluster_argument,
     add_dry_run_argument,
+    done,
     natural,
     positive,
     show,
@@ -70,7 +71,7 @@ def _import(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots import import_files as operation  # noqa: PLC0415 - as above
 
     with Bars("import") as bars:
-        done = operation.import_files(
+        found = operation.import_files(
             DataDirectory(arguments.data_dir, arguments.log_dir),
             operation.Wanted(arguments.every, tuple(arguments.at), tuple(arguments.zxid)),
             store=store_of(arguments),
@@ -80,17 +81,18 @@ def _import(arguments: argparse.Namespace) -> int:
             new_cluster_id=arguments.new_cluster_id,
             progress=show_lines(bars, "snapshots"),
         )
-    lines = [f"note: {note}" for note in done.notes]
-    lines += [f"no snapshot of {reason}" for reason in done.passed_over]
-    for each in done.snapshots:
+    lines = [f"note: {note}" for note in found.notes]
+    lines += [f"no snapshot of {reason}" for reason in found.passed_over]
+    for each in found.snapshots:
         sure = "consistent" if each.consistent else f"NOT consistent ({each.manifest.reason})"
         lines.append(
             f"{each.manifest.taken_at.isoformat(sep=' ', timespec='seconds')}  zxid {each.zxid:#x}  {sure}"
             f"{'' if each.created else ', imported before'}  {each.manifest_uri}"
         )
-    made = sum(each.created for each in done.snapshots)
-    unchanged = f"; in {done.unchanged} periods nothing changed" if done.unchanged else ""
-    lines.append(f"{counted(made, 'snapshot')} imported, {len(done.snapshots) - made} were there{unchanged}")
+    made = sum(each.created for each in found.snapshots)
+    unchanged = f"; in {found.unchanged} periods nothing changed" if found.unchanged else ""
+    imported = f"{counted(made, 'snapshot')} imported, {len(found.snapshots) - made} were there{unchanged}"
+    lines.append(done(arguments, imported))
     document = {
         "snapshots": [
             {
@@ -101,11 +103,11 @@ def _import(arguments: argparse.Namespace) -> int:
                 "consistent": each.consistent,
                 "created": each.created,
             }
-            for each in done.snapshots
+            for each in found.snapshots
         ],
-        "passed_over": done.passed_over,
-        "notes": done.notes,
-        "unchanged": done.unchanged,
+        "passed_over": found.passed_over,
+        "notes": found.notes,
+        "unchanged": found.unchanged,
     }
     show(arguments, "\n".join(lines), document)
     return ExitStatus.DONE
@@ -160,7 +162,7 @@ def _export(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.restore import zookeeper_snapshot as operation  # noqa: PLC0415 - the other commands start faster
 
     with Bars("export"):
-        done = operation.export_snapshot(
+        exported = operation.export_snapshot(
             store_of(arguments),
             chosen_snapshot(arguments),
             arguments.zookeeper_snapshot,
@@ -174,12 +176,12 @@ def _export(arguments: argparse.Namespace) -> int:
             ),
             arguments.key_file,
         )
-    lines = [f"MISSING: {each}" for each in done.missing]
+    lines = [f"MISSING: {each}" for each in exported.missing]
     lines.append(
-        f"{counted(done.znodes, 'znode')} and {counted(done.sessions, 'session')} at zxid {done.zxid:#x}, digest {done.digest:#x}"
+        f"{counted(exported.znodes, 'znode')} and {counted(exported.sessions, 'session')} at zxid {exported.zxid:#x}, digest {exported.digest:#x}"
     )
-    lines.append(str(done.path))
-    show(arguments, "\n".join(lines), asdict(done))
+    lines.append(str(exported.path))
+    show(arguments, "\n".join(lines), asdict(exported))
     return ExitStatus.DONE
 
 

@@ -2,15 +2,20 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from controller_core.adapters.object_store.open import FolderStore
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.sample_history import RECORDED
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
+from tests.kafka_maintenance.cli.commands import run
 
 OLDEST = "0000000000000083"
 KNOWN = "alarms acknowledge broker_down --cluster sample-history --reason ordered --days 3"
+LEFT = "kraft left --cluster sample-history --reason migrated --approver anna"
 READING = (
     "snapshots list",
     "snapshots show newest",
@@ -71,12 +76,82 @@ def test_a_dry_run_writes_nothing_and_the_run_does(capsys, places, line):
     assert written(places) != before
 
 
+@pytest.mark.parametrize("line", [*(line for line in WRITING if not line.startswith("plan")), LEFT])
+def test_a_dry_run_does_not_say_that_it_was_done(capsys, places, line):
+    assert "dry run, nothing was written; without it: " in ran(capsys, places, line, "--dry-run")
+    assert "dry run" not in ran(capsys, places, line)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        pytest.param("query SELECT --cluster nosuch", "no snapshots of cluster 'nosuch' in", id="a query"),
+        pytest.param("kraft readiness --cluster nosuch", "'newest' of cluster 'nosuch' not found", id="newest"),
+        pytest.param("snapshots compact --month 2026-1x", "a month as YYYY-MM, found '2026-1x';", id="a month"),
+        pytest.param(
+            "snapshots list --bogus", "--bogus; `kafka-maintenance snapshots list --help` has", id="unknown option"
+        ),
+        pytest.param("snapshots --bogus list", "--bogus; `kafka-maintenance snapshots --help` has", id="of a group"),
+    ],
+)
+def test_a_message_names_what_was_given(capsys, places, line, said):
+    status, _, err = run(capsys, *line.split(), "--store", str(places[0]))
+    assert (status, said in err) == (2, True), err
+
+
+@pytest.mark.parametrize("last", [EventKind.DONE, EventKind.OVER])
+def test_a_plan_that_has_ended_is_not_stopped(capsys, tmp_path, last):
+    store, now = FolderStore(tmp_path), datetime(2026, 11, 21, tzinfo=UTC)
+    log = ReceiptLog(store, cluster="demo", digest="1a" * 32, run="r", approver="anna", now=now)
+    log.append(EventKind.STARTED)
+    stop = ("stop", "1a1a", "--cluster", "demo", "--reason", "x", "--approver", "anna", "--store", str(tmp_path))
+    assert "dry run, nothing was written; without it: asked for" in run(capsys, *stop, "--dry-run")[1]
+    log.append(last)
+    assert run(capsys, *stop)[0] == 1
+    assert not store.list("v1/stops/")
+
+
 def test_what_a_store_has_no_cluster_of_is_not_acknowledged(capsys, places):
     before = written(places)
     line = KNOWN.replace("sample-history", "sample")
     assert main([*line.split(), "--store", str(places[0])]) == 2
     assert "known are sample-history" in capsys.readouterr().err
     assert written(places) == before
+
+
+TWICE = (
+    '{"partitions": [{"topic": "a", "partition": 0, "replicas": [1]}, {"topic": "a", "partition": 0, "replicas": [2]}]}'
+)
+TWO_LINES = '{"partitions": [\nx\n]}'
+REASSIGNMENT = "plan reassignment --cluster sample-history --targets {file}"
+POLICY = "snapshots retain --approve 0 --approver anna --policy {file}"
+
+
+@pytest.mark.parametrize(
+    ("line", "content", "said"),
+    [
+        pytest.param("analyse --dry-run --settings {file}", "[]", "settings not read: a JSON object", id="settings"),
+        pytest.param("analyse --dry-run --goals {file}", "[]", "goals not read: a JSON object", id="goals"),
+        pytest.param("kraft runbook --rehearsal {file}", None, "No such file", id="no rehearsal"),
+        pytest.param("kraft runbook --rehearsal {file}", "[]", "found []", id="a rehearsal that is a list"),
+        pytest.param("kraft runbook --rehearsal {file}", "{", "a JSON object expected in", id="a cut rehearsal"),
+        pytest.param("kraft runbook --rehearsal {file}", "{}", "found none of its fields digest", id="no fields"),
+        pytest.param("kraft readiness --since {file}", None, "earlier certificate not read", id="no certificate"),
+        pytest.param(REASSIGNMENT, TWICE, "each partition once in {file}, found a-0 more than once", id="twice"),
+        pytest.param(REASSIGNMENT, TWO_LINES, "cannot be read", id="targets of several lines"),
+        pytest.param(
+            "explain --cluster sample-history --reassign {file}", TWO_LINES, "cannot be read", id="as targets"
+        ),
+        pytest.param(POLICY, "a: {\nb: [\n", "expected YAML", id="a policy of several lines"),
+    ],
+)
+def test_a_file_that_holds_something_else_is_bad_input_in_one_line(capsys, places, tmp_path, line, content, said):
+    file = tmp_path / "file"
+    if content is not None:
+        file.write_text(content)
+    assert main([*line.format(file=file).split(), "--store", str(places[0])]) == 2
+    told = capsys.readouterr().err
+    assert (told.count("\n"), said.format(file=file) in told) == (1, True), told
 
 
 OF_ANY_STORE = ("snapshots list", "executions list")

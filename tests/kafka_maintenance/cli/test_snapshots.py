@@ -141,7 +141,8 @@ def test_neither_a_restore_nor_a_removal_goes_round_the_policy(says, snapshot, k
 
 def test_a_snapshot_that_goes_easy_on_the_cluster(kafka, chroot, run):
     gentle = ("--batch-count", "5", "--pause-ms", "1")
-    assert "consistent at zxid" in run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle, "--dry-run")
+    shown = run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle, "--dry-run")
+    assert "dry run, nothing was written; without it: snapshot taken: consistent at zxid" in shown
     run("snapshots", "verify", "newest", "--cluster", "alpha", status=2)
     assert "consistent at zxid" in run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle)
     assert run("snapshots", "verify", "newest", "--cluster", "alpha").endswith("whole\n")

@@ -30,6 +30,7 @@ from kafka_maintenance.operations.record.state_changes import AFTER, BEFORE
 
 _BEGINNING = re.compile("[0-9a-f]{1,64}")
 """Of a digest."""
+_KIND_IN_NAME = re.compile(r"/plans/([a-z_]+)-[0-9a-f]+\.json$")
 _RECEIPTS = "v1/receipts/"
 _READS_AT_ONCE = 16
 
@@ -68,7 +69,9 @@ def executions(store: ObjectStore, cluster: str | None = None) -> tuple[Recorded
 def _recorded(store: ObjectStore, cluster: str, digest: str, keys: tuple[str, str]) -> Recorded:
     try:
         first, last = (json.loads(store.get(key)) for key in keys)
-        kind = str(first.get("detail", {}).get("kind", "?"))
+        detail = first.get("detail", {})
+        named = _KIND_IN_NAME.search(str(detail.get("plan", "")))  # a restore has no kind in its record
+        kind = str(detail.get("kind", named[1] if named else "?"))
         return Recorded(cluster, digest, kind, first["approver"], first["at"], last["event"], last["at"])
     except (ValueError, KeyError, AttributeError) as error:
         raise ObjectDamagedError(

@@ -327,7 +327,8 @@ def policy_of(cluster: str, path: Path | None = None) -> Policy:
         content = source.read_bytes()
         document = yaml.safe_load(content)
     except (OSError, yaml.YAMLError) as error:
-        raise BadInputError(f"policy {source} not read: expected YAML, found: {error}") from None
+        found = " ".join(str(error).split())  # a YAML error has several lines
+        raise BadInputError(f"policy {source} not read: expected YAML, found: {found}; correct the file") from None
     return policy_from(document, cluster, hashlib.sha256(content).hexdigest(), str(source))
 
 

@@ -256,8 +256,9 @@ def find_snapshot(
     if len(found) == 1:
         return read_manifest(store, found[0])
     shown = ", ".join(_id_of(key) for key in (found or there)[-_SHOWN_MAX:]) or "none"
+    whose = "" if cluster is None else f" of cluster {cluster!r}"
     raise ObjectMissingError(
-        f"snapshot {name!r} not found in {store.uri!r}: expected one of that name, found {len(found)}; "
+        f"snapshot {name!r}{whose} not found in {store.uri!r}: expected one of that name, found {len(found)}; "
         f"of {len(found or there)}, the newest are: {shown}"
     )
 

@@ -91,7 +91,10 @@ def query_history(
     """
     keys = manifest_keys(store, cluster)
     if not keys:
-        raise ObjectMissingError(f"query not run: there are no snapshots in {store.uri!r}; take one")
+        whose = "" if cluster is None else f" of cluster {cluster!r}"
+        raise ObjectMissingError(
+            f"query not run: there are no snapshots{whose} in {store.uri!r}; correct name or address, or take one"
+        )
     manifests, unusable = readable_snapshots(store, keys)
     znodes = _NAMES_ZNODES.search(sql) is not None
     with locked(folder / "lock"):

@@ -26,6 +26,7 @@ from kafka_maintenance.operations.errors import (
     StillUnderWayError,
     StoppedForGoodError,
 )
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, elections, events, isr_shrunk, moves, planned
 from tests.kafka_maintenance.operations.apply.killed_run import Killed
 from tests.kafka_maintenance.operations.apply.throttled import AFTER, BEFORE, configs, throttled, under_way
@@ -43,6 +44,21 @@ def test_plans_that_were_begun_are_listed_with_their_last_event():
     ]
     assert executions(store, "demo") == executions(store)
     assert executions(store, "other") == ()
+
+
+@pytest.mark.parametrize(
+    ("detail", "kind"),
+    [
+        pytest.param({"kind": "delete_topics", "plan": "s3://b/plans/x-1a2b3c4d5e6f.json"}, "delete_topics", id="said"),
+        pytest.param({"plan": "/b/snap=1/plans/restore-1a2b3c4d5e6f.json"}, "restore", id="in the name of the plan"),
+        pytest.param({}, "?", id="nowhere"),
+    ],
+)
+def test_what_kind_a_plan_that_was_begun_is_of(detail, kind):
+    store = MemoryStore()
+    log = ReceiptLog(store, cluster="demo", digest="1a" * 32, run="r", approver="anna", now=NOW)
+    log.append(EventKind.STARTED, **detail)
+    assert [each.kind for each in executions(store)] == [kind]
 
 
 def test_a_record_is_a_time_line():

@@ -78,6 +78,8 @@ def retention(store, manifest):
 
 
 def test_a_snapshot_of_every_hour_in_which_something_changed(folder, run, store):
+    dry = run("--chroot", "/kafka", "--every", "1h", "--dry-run")
+    assert "dry run, nothing was written; without it: 3 snapshots imported" in dry
     out = run("--chroot", "/kafka", "--every", "1h")
     assert "3 snapshots imported, 0 were there; in 2 periods nothing changed" in out
     manifests = catalog.list_snapshots(store, "alpha")

@@ -6,13 +6,16 @@ A rehearsal lies at `v1/rehearsals/cluster=C/TIME.json`, as `kraft rehearse --js
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, require_name
 from controller_core.model.errors import ObjectDamagedError
 from controller_core.ports.object_store import put_once
+from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.rehearsal.report import Rehearsal, rehearsal_json
+
+_FIELDS: Final = ("digest", "passed", "kafka_version", "as_it_is", "repaired")
 
 
 def keep_rehearsal(store: ObjectStore, rehearsal: Rehearsal, now: datetime) -> str:
@@ -34,11 +37,25 @@ def newest_rehearsal(store: ObjectStore, cluster: str) -> Mapping[str, Any] | No
         return None
     try:
         document: dict[str, Any] = json.loads(store.get(keys[-1]))
-        return {name: document[name] for name in ("digest", "passed", "kafka_version", "as_it_is", "repaired")}
+        return {name: document[name] for name in _FIELDS}
     except (ValueError, LookupError, TypeError) as error:
         raise ObjectDamagedError(
             f"rehearsal {store.uri_of(keys[-1])!r} not read: expected what `kraft rehearse` stores, found {error!r}; remove the object and rehearse again"
         ) from error
+
+
+def rehearsal_of(document: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """A rehearsal in a document that a person names; `where` it stands is for messages.
+
+    Raises:
+        BadInputError: it is none.
+    """
+    missing = [name for name in _FIELDS if name not in document]
+    if missing:
+        raise BadInputError(
+            f"rehearsal {where} not read: expected the output of `kraft rehearse --json`, found none of its fields {', '.join(missing)}; name that file"
+        )
+    return document
 
 
 def _prefix(cluster: str) -> str:
