@@ -1,5 +1,23 @@
-"""`python -m kafka_maintenance`: the same as `kafka-maintenance`."""
+"""The program `kafka-maintenance`; `python -m kafka_maintenance` is the same."""
 
-from kafka_maintenance.cli.main import run
+import os
+import sys
+from typing import NoReturn
 
-run()
+_INTERRUPTED = 130
+
+
+def run() -> NoReturn:
+    """Runs the command line; Ctrl-C ends it quietly also while its modules are loaded, which takes a moment."""
+    try:
+        from kafka_maintenance.cli.main import run as program  # noqa: PLC0415 - may be interrupted
+
+        program()
+    except KeyboardInterrupt:
+        sys.stderr.write("kafka-maintenance: interrupted\n")
+        sys.stderr.flush()
+        os._exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    run()

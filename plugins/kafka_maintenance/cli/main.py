@@ -6,6 +6,7 @@ Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside fa
 import argparse
 import atexit
 import contextlib
+import io
 import json
 import os
 import sys
@@ -79,12 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     not been understood, so the option is looked for in its words. A traceback is printed when the environment variable `KAFKA_MAINTENANCE_TRACEBACK` is set.
     """
     log_to_stderr()
-    root, given = parser(), sys.argv[1:] if arguments is None else arguments
-    if COMPLETION_VARIABLE in os.environ:
-        import argcomplete  # noqa: PLC0415 - only for a shell that asks
-
-        argcomplete.autocomplete(root)
+    given = sys.argv[1:] if arguments is None else arguments
     try:
+        root = parser()
+        if COMPLETION_VARIABLE in os.environ:
+            import argcomplete  # noqa: PLC0415 - only for a shell that asks
+
+            argcomplete.autocomplete(root)
         return _finished(root, given)
     except KeyboardInterrupt:
         print("kafka-maintenance: interrupted", file=sys.stderr)
@@ -95,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = exit_status(error)
         message = _message(error)
         if "--json" in given:
-            with _reader_may_leave():
+            with contextlib.suppress(OSError), _reader_may_leave():
                 told = {"error": type(error).__name__, "message": message, "exit_status": int(status)}
                 print(json.dumps(told, indent=1), flush=True)
         print(f"kafka-maintenance: {message}", file=sys.stderr)
@@ -108,16 +110,23 @@ def run() -> NoReturn:
     Python's part of an orderly end comes first (threads that are waited for, what `atexit` knows), then the process is left at once, before C++ takes
     its libraries down under the threads of others: 2 of 1,000 runs of `blame`, which reads Parquet, had ended in SIGABRT.
     """
-    try:
-        status = main()
-    except SystemExit as ended:  # argparse, after --help or --version
-        status = int(ended.code or 0)
+    _open_what_is_printed_to()
+    status = main()
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does first
     atexit._run_exitfuncs()  # noqa: SLF001 - and then
-    with _reader_may_leave():
+    with contextlib.suppress(OSError):  # `main` has told of it
         sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _open_what_is_printed_to() -> None:
+    """An output that was closed drops what is printed; of a character that the encoding of standard output lacks its escape is printed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the process ends
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @contextlib.contextmanager
@@ -132,11 +141,27 @@ def _reader_may_leave() -> Iterator[None]:
 def _finished(root: argparse.ArgumentParser, given: Sequence[str]) -> int:
     """Runs the sub-command; what it printed is written when this returns, so that a closed pipe is seen here."""
     with _reader_may_leave():
-        parsed = root.parse_args(given)
-        found = int(parsed.run(parsed) or ExitStatus.DONE)
-        sys.stdout.flush()
+        try:
+            parsed = root.parse_args(given)
+        except SystemExit as ended:  # after --help or --version
+            found = int(ended.code or 0)
+        else:
+            found = int(parsed.run(parsed) or ExitStatus.DONE)
+        _flush()
         return found
     return ExitStatus.DONE
+
+
+def _flush() -> None:
+    """Writes what was printed; raises OSError where there is no room for it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(
+            f"result not written to standard output: {error.strerror}; make room, or let it go elsewhere, and run again"
+        ) from error
 
 
 def parser() -> argparse.ArgumentParser:

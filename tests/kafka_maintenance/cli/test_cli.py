@@ -5,6 +5,7 @@ import getpass
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from kafka_maintenance import __version__
 from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE, STORE_VARIABLE
 from kafka_maintenance.cli.main import parser
 from kafka_maintenance.demo import stack
+from kafka_maintenance.demo.sample_history import RECORDED
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.servers.ports import free_port
 from tests.kafka_maintenance.cli.commands import TIMEOUT_S, run
@@ -248,6 +250,51 @@ def test_the_page_names_every_command_with_its_actions():
     assert set(commands) - every == set()
     for name in ("plan", "executions", "alarms", "audit", "kraft", "stack"):
         assert set(actions_of(commands[name])) - named.get(name, set()) == set(), name
+
+
+LIST = "snapshots", "list", "--store", str(RECORDED)
+
+
+def program(*words, output=subprocess.PIPE, closed="", **environment):
+    """The program in a process of its own; `closed` is an output that it does not get."""
+    line = shlex.join([sys.executable, "-m", "kafka_maintenance", *words])
+    return subprocess.run(
+        ["bash", "-c", f"{line} {closed}"], stdout=output, stderr=subprocess.PIPE, text=True, check=False, timeout=TIMEOUT_S,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [LIST, (*LIST, "--json"), ("--help",)], ids=["text", "json", "help"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_without_room_is_an_error_in_one_line(words, unbuffered):
+    with Path("/dev/full").open("w") as full:
+        done = program(*words, output=full, PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, done.stderr.count("\n"), "No space left on device" in done.stderr) == (3, 1, True)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_an_output_that_is_closed_drops_what_is_printed(closed):
+    done = program(*LIST, closed=closed)
+    assert (done.returncode, done.stderr, bool(done.stdout)) == (0, "", closed == "2>&-")
+
+
+def test_a_character_that_the_encoding_of_the_output_lacks_is_printed_as_its_escape():
+    done = program("snapshot", "--help", PYTHONIOENCODING="ascii")
+    assert (done.returncode, "HOST:PORT,\\u2026" in done.stdout) == (0, True)
+
+
+def test_an_interrupt_while_modules_are_loaded_is_quiet():
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'kafka_maintenance.cli.main': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from kafka_maintenance.__main__ import run\n"
+        "run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    assert (done.returncode, done.stderr) == (130, "kafka-maintenance: interrupted\n")
 
 
 def test_a_library_that_aborts_at_the_end_of_the_process_does_not_change_its_status() -> None:
