@@ -83,6 +83,10 @@ class ZooKeeperUnreachableError(ZooKeeperError):
     """No server answered in time."""
 
 
+class InvalidHostsError(ZooKeeperUnreachableError):
+    """The hosts are no list of `host:port`: nothing was contacted."""
+
+
 class TlsSettingsError(ZooKeeperError):
     """A file for TLS is missing, unreadable, or not what it should be."""
 

@@ -285,16 +285,18 @@ def test_the_reference_of_the_docs_is_that_of_the_dags(bag_read_anew):
     assert written(text, made) == text, "run `make format`"
 
 
-def test_a_database_that_is_not_airflows_is_named(monkeypatch):
+def test_a_database_that_is_not_airflows_is_named(monkeypatch, tmp_path):
     from airflow import settings
     from sqlalchemy import create_engine
 
     from kafka_maintenance.tasks.pools import require_tables
 
-    monkeypatch.setattr(settings, "engine", create_engine("sqlite://"))
-    with pytest.raises(ControllerCoreError, match="found none; run `airflow db migrate`"):
-        require_tables()
-    monkeypatch.setattr(settings, "engine", create_engine("sqlite:////nowhere/airflow.db"))
+    for url in ("sqlite://", f"sqlite:///{tmp_path}/airflow.db"):
+        monkeypatch.setattr(settings, "engine", create_engine(url))
+        with pytest.raises(ControllerCoreError, match="found none; run `airflow db migrate`"):
+            require_tables()
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(settings, "engine", create_engine(f"sqlite:///{tmp_path}"))
     with pytest.raises(ControllerCoreError, match="does not answer"):
         require_tables()
 

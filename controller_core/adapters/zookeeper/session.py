@@ -37,6 +37,7 @@ from controller_core.model.errors import (
     BadVersionError,
     ConnectionLostError,
     EphemeralParentError,
+    InvalidHostsError,
     NoAuthError,
     NodeExistsError,
     NoNodeError,
@@ -436,7 +437,9 @@ def _client(hosts: str, auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None, se
         again = {"max_tries": -1, "max_delay": _RECONNECT_S}
         return KazooClient(hosts, timeout=session_timeout_s, connection_retry=again, logger=_kazoo_log, **options)
     except ValueError as error:
-        raise ZooKeeperUnreachableError(f"hosts {hosts!r}: expected host:port,host:port/chroot ({error})") from error
+        raise InvalidHostsError(
+            f"hosts {hosts!r} not connected to: expected host:port,host:port/chroot ({error}); correct the address"
+        ) from error
 
 
 def _is_loopback(hosts: str) -> bool:

@@ -18,12 +18,12 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_store_arguments,
     day,
-    json_object,
     positive,
     show,
     show_markdown,
     store_of,
 )
+from kafka_maintenance.cli.named_files import json_object, writing
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.operations.errors import BadInputError
 
@@ -160,7 +160,9 @@ def _report(arguments: argparse.Namespace) -> int:
     store = store_of(arguments)
     found = latest_report(store, arguments.date)
     if arguments.html is not None:
-        write_whole(arguments.html, store.get(key_of(store, found.report_html)))
+        page = store.get(key_of(store, found.report_html))
+        with writing(arguments.html):
+            write_whole(arguments.html, page)
     _show(arguments, store, found)
     return ExitStatus.DONE
 

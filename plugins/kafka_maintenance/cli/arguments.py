@@ -21,6 +21,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
 from controller_core.model.errors import (
     ControllerCoreError,
+    InvalidHostsError,
     InvalidPlanError,
     MigratingClusterError,
     NoNodeError,
@@ -35,6 +36,7 @@ from controller_core.model.errors import (
 )
 from controller_core.plans.headroom import Headroom, throttle_or_headroom
 from controller_core.plans.rules import Throttle
+from kafka_maintenance.cli.named_files import json_object
 from kafka_maintenance.cli.terminal import Table, on_terminal, print_markdown, print_table
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
@@ -59,6 +61,7 @@ class ExitStatus(IntEnum):
 
 _BAD_INPUT: Final = (
     BadInputError,
+    InvalidHostsError,
     InvalidPlanError,
     NoNodeError,
     NotKafkaTreeError,
@@ -110,23 +113,6 @@ def add_client_settings_argument(command: Any) -> None:
 def client_settings_of(path: Path | None) -> Mapping[str, Any] | None:
     """The arguments in that file, and errors, as of `json_object`."""
     return json_object(path, "client settings")
-
-
-def json_object(path: Path | None, what: str) -> dict[str, Any] | None:
-    """The JSON object in a file, None where no file is named; `what` it holds is for messages.
-
-    Raises:
-        BadInputError: it cannot be read, or holds something else.
-    """
-    if path is None:
-        return None
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadInputError(f"{what} not read: a JSON object expected in {path}, found: {error}") from error
-    if not isinstance(found, dict):
-        raise BadInputError(f"{what} not read: a JSON object expected in {path}, found {found!r}")
-    return found
 
 
 def brokers_named(arguments: argparse.Namespace) -> BrokersAsked | None:

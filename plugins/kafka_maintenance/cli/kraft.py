@@ -19,13 +19,13 @@ from kafka_maintenance.cli.arguments import (
     approver_of,
     client_settings_of,
     done,
-    json_object,
     positive,
     show,
     store_of,
     stored_address,
     tell,
 )
+from kafka_maintenance.cli.named_files import json_object
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.terminal import Table
 

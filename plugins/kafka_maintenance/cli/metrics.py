@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, add_store_arguments, show, store_of
+from kafka_maintenance.cli.named_files import writing
 
 
 def add_parsers(commands: Any) -> None:
@@ -34,6 +35,7 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
     if arguments.output is None:
         show(arguments, metrics.openmetrics(found).rstrip("\n"), document)
         return ExitStatus.DONE
-    metrics.write_openmetrics(found, arguments.output)
+    with writing(arguments.output):
+        metrics.write_openmetrics(found, arguments.output)
     show(arguments, f"{len(found)} samples in {arguments.output}", {**document, "output": str(arguments.output)})
     return ExitStatus.DONE

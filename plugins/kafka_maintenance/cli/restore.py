@@ -22,6 +22,7 @@ from kafka_maintenance.cli.arguments import (
     store_of,
     stored_address,
 )
+from kafka_maintenance.cli.named_files import writing
 from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.snapshot_arguments import (
@@ -284,10 +285,10 @@ def _kit(arguments: argparse.Namespace) -> int:
 
     kits = recreation_kits(store_of(arguments), chosen_snapshot(arguments), arguments.topics)
     if arguments.output:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-    for kit in kits:
-        for name, content in kit.files().items() if arguments.output else ():
-            (arguments.output / name).write_text(content, encoding="utf-8")
+        with writing(arguments.output):
+            arguments.output.mkdir(parents=True, exist_ok=True)
+            for name, content in (file for kit in kits for file in kit.files().items()):
+                (arguments.output / name).write_text(content, encoding="utf-8")
     lines = [line for kit in kits for line in (*(f"# {note}" for note in kit.notes), *kit.commands)]
     document = {
         "kits": [

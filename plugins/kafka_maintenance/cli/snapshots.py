@@ -23,6 +23,7 @@ from kafka_maintenance.cli.arguments import (
     show,
     store_of,
 )
+from kafka_maintenance.cli.named_files import writing
 from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
 from kafka_maintenance.cli.progress import Bars, show_lines
 from kafka_maintenance.cli.snapshot_arguments import (
@@ -186,9 +187,9 @@ def _fetch(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots.catalog import read_tables  # noqa: PLC0415 - as above
 
     manifest = chosen_snapshot(arguments)
-    arguments.output.mkdir(parents=True, exist_ok=True)
     counts = {}
-    with Bars("fetch"):
+    with Bars("fetch"), writing(arguments.output):
+        arguments.output.mkdir(parents=True, exist_ok=True)
         for name, table in read_tables(store_of(arguments), manifest).items():
             (arguments.output / f"{name}.parquet").write_bytes(table_to_parquet(table))
             counts[name] = table.num_rows

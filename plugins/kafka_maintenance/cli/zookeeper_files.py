@@ -18,6 +18,7 @@ from kafka_maintenance.cli.arguments import (
     show,
     store_of,
 )
+from kafka_maintenance.cli.named_files import writing
 from kafka_maintenance.cli.progress import Bars, show_lines
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
@@ -161,7 +162,7 @@ def _add_export(commands: Any) -> None:
 def _export(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.restore import zookeeper_snapshot as operation  # noqa: PLC0415 - the other commands start faster
 
-    with Bars("export"):
+    with Bars("export"), writing(arguments.zookeeper_snapshot):
         exported = operation.export_snapshot(
             store_of(arguments),
             chosen_snapshot(arguments),

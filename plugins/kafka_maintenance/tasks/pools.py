@@ -8,6 +8,7 @@ starts, and for the first task that needs one; existing ones are left as they ar
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from airflow.listeners import hookimpl
@@ -111,8 +112,10 @@ def require_tables() -> None:
 
     engine = settings.engine
     assert engine is not None, "Airflow was imported"
+    # SQLite makes a file that is not there when it is asked anything
+    file = engine.url.database if engine.dialect.name == "sqlite" else None
     try:
-        found = inspect(engine).has_table(Pool.__tablename__)
+        found = (not file or Path(file).exists()) and inspect(engine).has_table(Pool.__tablename__)
     except SQLAlchemyError as error:
         raise OperationError(f"pools not made: {engine.url!r} does not answer: {error}; check the address") from error
     if not found:

@@ -14,10 +14,7 @@ TIMEOUT_S = 60
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     """Exit status, standard output and standard error of one command line."""
-    try:
-        status = main(list(arguments))
-    except SystemExit as ended:  # argparse
-        status = int(ended.code or 0)
+    status = main(list(arguments))
     printed = capsys.readouterr()
     assert "Traceback" not in printed.out + printed.err
     return status, printed.out, printed.err

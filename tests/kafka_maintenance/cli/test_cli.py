@@ -98,6 +98,12 @@ def test_an_approved_plan_needs_a_cluster(capsys, stored):
     assert (status, "no cluster named; give --zookeeper" in err) == (2, True)
 
 
+@pytest.mark.parametrize("hosts", ["foo:bar/k", "", "zk1:99999"])
+def test_hosts_that_are_none_are_bad_input(capsys, hosts):
+    status, _, err = run(capsys, "drain", "--zookeeper", hosts)
+    assert (status, "expected host:port,host:port/chroot" in err) == (2, True)
+
+
 def test_somebody_is_named_as_approver(capsys, stored, monkeypatch):
     monkeypatch.setattr(getpass, "getuser", Mock(side_effect=KeyError("getpwuid(): uid not found: 1234")))
     arguments = ("apply", stored.uri, "--approve", stored.digest, "--zookeeper", f"127.0.0.1:{free_port()}")

@@ -99,6 +99,21 @@ def test_a_message_names_what_was_given(capsys, places, line, said):
     assert (status, said in err) == (2, True), err
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "snapshots fetch newest --output {place}",
+        "kit newest --topics * --output {place}",
+        "export newest --incomplete --zookeeper-snapshot {place}",
+    ],
+)
+def test_a_place_that_cannot_be_written_is_bad_input_and_named(capsys, places, tmp_path, line):
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "snapshot.16a"
+    status, _, err = run(capsys, *line.format(place=place).split(), "--store", str(places[0]))
+    assert (status, f"{place} not written: " in err, ".part" in err) == (2, True, False), err
+
+
 @pytest.mark.parametrize("last", [EventKind.DONE, EventKind.OVER])
 def test_a_plan_that_has_ended_is_not_stopped(capsys, tmp_path, last):
     store, now = FolderStore(tmp_path), datetime(2026, 11, 21, tzinfo=UTC)

@@ -56,6 +56,15 @@ def test_a_relative_store_will_do_and_json_has_all_counts(stored, capsys, monkey
     assert document["clusters"][0]["offline_count"] == 2
 
 
+@pytest.mark.parametrize("command", [("report", "--html"), ("metrics", "--output")])
+def test_a_file_that_cannot_be_written_is_bad_input_and_named(stored, tmp_path, capsys, command):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "page", tmp_path):
+        assert main([*command, str(place), "--store", str(stored)]) == 2
+        told = capsys.readouterr().err
+        assert (f"{place} not written: " in told, ".part" in told) == (True, False)
+
+
 def test_a_store_without_an_analysis_says_what_to_run(tmp_path, capsys):
     assert main(["status", "--store", str(tmp_path)]) == 2
     assert "run nightly_analysis" in capsys.readouterr().err
