@@ -101,7 +101,7 @@ def _store(folder: Path) -> ObjectStore:
     asked = {"cluster": "demo", "run": f"{plan.kind}.manual__2026-11-21", "ask_id": "01a2-0001"}
     question = {"kind": plan.kind, "digest": plan.digest, "shown": "0" * 64, "requester": "ada", "policy": None}
     approvals.keep_plan(store, cluster="demo", run=asked["run"], try_id="01a1-0001", kind=plan.kind, digest=plan.digest)
-    approvals.keep_question(store, **asked, question={**question, "after": None, "clears": 0})
+    approvals.keep_question(store, **asked, question={**question, "after": None, "clears": 0, "began": NOW.isoformat()})
     said = {"user": "olivia", "options": [approvals.APPROVE], "comment": "planned window"}
     approvals.keep_answer(store, **asked, answer={**said, "at": NOW.isoformat(), "responded_at": NOW.isoformat()})
     apply(store, plan, world, approver="olivia", run_id=asked["run"])

@@ -55,6 +55,68 @@ def test_approved_by_one_and_cleared_by_another_applies_nothing(
     assert "olivia approved it, and 'ada' cleared or changed the run afterwards (post_clear_task_instances" in told
 
 
+def _unseen(client, run_id, query="", **how):
+    """Clears apply_plan and lets the ended run go on, in a way that Airflow neither counts nor has in its audit log under this run."""
+    how = {"dry_run": False, "only_failed": False, "reset_dag_runs": False, "include_downstream": True, **how}
+    cleared = {"dag_run_id": run_id, "task_ids": ["apply_plan"], **how}
+    run = f"/api/v2/dags/{DAG}/dagRuns/{run_id}"
+    assert client.post(f"/api/v2/dags/{DAG}/clearTaskInstances{query}", json=cleared).status_code == 200
+    assert client.patch(f"{run}?run_id=nothing", json={"state": "queued"}).status_code == 200
+    assert client.get(run).json()["state"] == "queued"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param({"query": "?run_id=nothing"}, id="as another run"), pytest.param({"dry_run": "false"}, id="as dry")],
+)
+def test_a_clear_that_airflows_audit_log_does_not_show_applies_nothing(
+    bag, clients, world, policy, airflow_is_asked, failed, capfd, how
+):
+    _unseen(clients["ada"], failed.run_id, **how)
+    assert go_on(bag.dags[DAG], failed)["apply_plan"] == "failed"
+    assert world.requests == []
+    told = "".join(capfd.readouterr())
+    assert "olivia approved it, and somebody cleared or changed the run afterwards (no request of another user" in told
+
+
+def test_without_a_connection_a_run_that_had_ended_applies_nothing_however_it_was_cleared(
+    bag, clients, world, policy, failed, capfd
+):
+    _unseen(clients["ada"], failed.run_id)
+    assert go_on(bag.dags[DAG], failed)["apply_plan"] == "failed"
+    assert world.requests == []
+    assert "the run was cleared after its gate had asked, and nobody says by whom" in "".join(capfd.readouterr())
+
+
+def test_a_task_that_was_cleared_while_its_run_went_on_applies_nothing(
+    bag, clients, world, policy, airflow_is_asked, failed, monkeypatch, capfd
+):
+    from kafka_maintenance.tasks import approval
+
+    monkeypatch.setattr(approval, "_beginning", lambda _: {"clears": 0})  # as of a run that had never ended
+    _unseen(clients["ada"], failed.run_id, dry_run="false")
+    assert go_on(bag.dags[DAG], failed)["apply_plan"] == "failed"
+    assert world.requests == []
+    assert "somebody cleared or changed the run afterwards" in "".join(capfd.readouterr())
+
+
+def test_a_request_to_clear_that_airflow_refuses_holds_nothing_up_and_is_no_change(
+    bag, clients, world, plan, policy, tmp_path, airflow_is_asked
+):
+    policy(airflow_must_agree=True)
+    refused = []
+
+    def act(gate):
+        answered = answered_by(clients["olivia"], "Approve")(gate)
+        refused.append(clear_task(clients["victor"], DAG, gate["task_instance"]["dag_run_id"], "apply_plan"))
+        return answered
+
+    with answering(clients, DAG, act):
+        _, states = run_plan(bag, plan)
+    assert ([each.status_code for each in refused], states["verify"]) == ([403], "success")
+    assert _record(tmp_path, plan) == {"changes": []}
+
+
 @pytest.mark.parametrize(("who", "rules"), [("olivia", {}), ("ada", {"others_may_clear": True})])
 def test_who_approved_may_clear_and_whom_the_policy_lets_and_it_stands_in_the_record(
     bag, clients, world, plan, policy, tmp_path, airflow_is_asked, failed, who, rules

@@ -28,17 +28,18 @@ def reader_of(context: dict[str, Any]) -> "Callable[[Asked], AirflowRecord] | No
     settings = hooks.airflow_api()
     if settings is None:
         return None
-    run = context["dag_run"]
-    return lambda found: read_record(settings, run.dag_id, run.run_id, found.answered_at or _FOREVER)
+    ti = context["ti"]
+    return lambda found: read_record(settings, ti.dag_id, ti.run_id, ti.task_id, found.answered_at or _FOREVER)
 
 
-def read_record(settings: AirflowApiSettings, dag: str, run: str, since: datetime) -> AirflowRecord:
+def read_record(settings: AirflowApiSettings, dag: str, run: str, task: str, since: datetime) -> AirflowRecord:
     """What Airflow says of a run.
 
     Args:
         settings: where its API is.
         dag: id of the DAG.
         run: id of the run.
+        task: id of the applying task.
         since: what was done before is no change; the time of the last answer.
 
     Raises:
@@ -47,9 +48,10 @@ def read_record(settings: AirflowApiSettings, dag: str, run: str, since: datetim
     try:
         with httpx.Client(base_url=settings.url, timeout=TIMEOUT_S) as client:
             client.headers["Authorization"] = f"Bearer {_token(client, settings)}"
-            path = f"/api/v2/dags/{quote(dag, safe='')}/dagRuns/{quote(run, safe='')}/taskInstances/{GATE_TASK}/-1/hitlDetails"
-            gate = client.get(path)
+            path = f"/api/v2/dags/{quote(dag, safe='')}/dagRuns/{quote(run, safe='')}/taskInstances"
+            gate = client.get(f"{path}/{GATE_TASK}/-1/hitlDetails")
             detail = None if gate.status_code == httpx.codes.NOT_FOUND else gate.raise_for_status().json()
+            tries = client.get(f"{path}/{task}/tries").raise_for_status().json()["task_instances"]
             events = [
                 *_events(client, dag_id=dag, run_id=run, included_events=[ANSWERED, *CHANGING]),
                 *_events(client, after=since.isoformat(), included_events=list(CHANGING)),
@@ -60,7 +62,7 @@ def read_record(settings: AirflowApiSettings, dag: str, run: str, since: datetim
             f"{error}; correct the connection {AIRFLOW_CONNECTION}, or give its user the right to read runs and the audit log"
         ) from error
     once = {event["event_log_id"]: event for event in events}
-    return record_from(detail, once.values(), dag=dag, run=run, since=since)
+    return record_from(detail, once.values(), tries, dag=dag, run=run, since=since)
 
 
 def _token(client: httpx.Client, settings: AirflowApiSettings) -> str:

@@ -93,9 +93,8 @@ class PlanApprovalOperator(ApprovalOperator):
         after = values["params"].get("after_rejection")
         approvals.refuse_rejected(store, asked["cluster"], text.plan.digest, after)
         question = {"kind": self.kind, "digest": text.plan.digest, "shown": text.digest, "policy": policy.digest}
-        clears = clears_of(values)
-        requester = policy.requester(requester_of(values), clears)
-        who = {"requester": requester, "after": after, "clears": clears}
+        requester = policy.requester(requester_of(values), clears_of(values))
+        who = {"requester": requester, "after": after, **_beginning(values)}
         approvals.keep_question(store, **asked, question={**question, **who})
         now = datetime.now(UTC)
         rule = policy.rule_for(self.kind, contents, now)
@@ -221,7 +220,7 @@ def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> App
         run=run_name(context),
         policy=hooks.policy_for(cluster),
         now=datetime.now(UTC),
-        clears=clears_of(context),
+        beginning=_beginning(context),
         airflow=reader_of(context),
     )
 
@@ -237,6 +236,12 @@ def closed_window(kind: str, context: dict[str, Any], *, store: "ObjectStore") -
 def clears_of(context: dict[str, Any]) -> int:
     """How often the run was cleared after it had ended; a retry is none."""
     return int(context["dag_run"].clear_number or 0)
+
+
+def _beginning(context: dict[str, Any]) -> dict[str, Any]:
+    """How often the run was cleared, and when it began: one that had ended begins anew, whichever request makes it go on; a retry is neither."""
+    run = context["dag_run"]
+    return {"clears": clears_of(context), "began": run.start_date and run.start_date.isoformat()}
 
 
 def approved_plan(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> Any:

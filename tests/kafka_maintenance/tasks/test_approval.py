@@ -236,13 +236,16 @@ def test_a_beginning_that_the_chain_does_not_hold_is_none(store, text):
 
 
 def test_a_run_that_was_cleared_after_the_approval_applies_nothing_unless_the_policy_lets_others_clear(store, text):
-    _asked(store, text, clears=0)
+    beginning = {"clears": 0, "began": "2026-11-21T10:00:00+00:00"}
+    _asked(store, text, **beginning)
     _answered(store)
     what = {"kind": KIND, "cluster": "alpha", "run": RUN, "now": NOW}
-    assert permission(store, **what, policy=NOBODY, clears=0)
-    with pytest.raises(NotApprovedError, match="the run was cleared after its gate had asked"):
-        permission(store, **what, policy=NOBODY, clears=1)
-    assert permission(store, **what, policy=Policy("d", {}, {"others_may_clear": True}), clears=1)
+    assert not permission(store, **what, policy=NOBODY, beginning=beginning).record["cleared"]
+    for changed in ({"clears": 1}, {"began": "2026-11-21T11:30:00+00:00"}):
+        cleared = {**what, "beginning": beginning | changed}
+        with pytest.raises(NotApprovedError, match="the run was cleared after its gate had asked"):
+            permission(store, **cleared, policy=NOBODY)
+        assert permission(store, **cleared, policy=Policy("d", {}, {"others_may_clear": True})).record["cleared"]
 
 
 def test_a_rejected_plan_is_not_offered_again_unless_the_rejection_is_named(store, text):
@@ -274,7 +277,7 @@ def test_the_writing_tasks_refuse_by_themselves_whatever_started_them(monkeypatc
 
     tasks = import_module(f"kafka_maintenance.tasks.{name}")
     monkeypatch.setattr(hooks, "store", lambda: store)
-    context = {"params": {"cluster": "alpha"}, "dag_run": SimpleNamespace(dag_id=KIND, clear_number=0)}
+    context = {"params": {"cluster": "alpha"}, "dag_run": SimpleNamespace(dag_id=KIND, clear_number=0, start_date=NOW)}
     monkeypatch.setattr(tasks, "context_of_run", lambda: context)
     monkeypatch.setattr(tasks, "run_name", lambda _: RUN)
     monkeypatch.setattr(approval, "run_name", lambda _: RUN)
@@ -359,7 +362,7 @@ def test_a_gate_that_is_tried_again_after_its_answer_ends_with_that_answer(store
 
     monkeypatch.setattr(hooks, "store", lambda: store)
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan={"digest": text.plan.digest})
-    run = SimpleNamespace(dag_id="elect_preferred_leaders", run_id="manual", clear_number=0, run_type="manual", conf={})
+    run = SimpleNamespace(dag_id=KIND, run_id="manual", clear_number=0, start_date=NOW, run_type="manual", conf={})
     context = {"dag_run": run, "params": {"cluster": "alpha"}, "ti": SimpleNamespace(id="01a2", try_number=1)}
     approvals.keep_plan(store, cluster="alpha", run=RUN, try_id="01a1-0001", kind=KIND, digest=text.plan.digest)
     _asked(store, text, ask_id=gate._asked(context)["ask_id"])

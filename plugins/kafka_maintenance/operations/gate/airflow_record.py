@@ -1,11 +1,14 @@
-"""Airflow's own record of a run beside ours: the answers to its gate, and who cleared or changed the run since.
+"""Airflow's own record of a run beside ours: the answers to its gate, and who cleared the run since.
 
-A task may read neither by itself: both come from Airflow's REST API, with the rights of a reader.
-Source: Airflow 3.2 and 3.3 `/api/v2`: `hitlDetails` of the gate, `eventLogs` (Airflow's audit log).
+A task may not read it by itself: it comes from Airflow's REST API, with the rights of a reader.
+Source: Airflow 3.2 and 3.3 `/api/v2`: `hitlDetails` of the gate, `tries` of the applying task, `eventLogs` (Airflow's audit log).
+
+Whether a run was cleared say its tries and its beginning, never the audit log: that has a request before Airflow looks whether the user
+may make it, under the run that its query names, and a clear with `"dry_run": "false"` not at all. It says who, and no more.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -25,6 +28,7 @@ CHANGING: Final = (
     "bulk_dag_runs",
 )
 """What the audit log calls the requests that clear a run or its tasks, or set their state."""
+_CLEARING: Final = tuple(event for event in CHANGING if "clear" in event)
 _ANY_DAG: Final = "~"
 
 
@@ -40,7 +44,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowRecord:
-    """What Airflow says of a run: the last answer to its gate, who answered it at all with Approve, and who changed the run since."""
+    """What Airflow says of a run: the last answer to its gate, and who answered it at all with Approve.
+
+    `changes` are the requests since then to clear or to change it, in the order of time, also those that were refused; `ended` is the end of the
+    last try of the applying task after which that was cleared, None where it was not.
+    """
 
     user: str | None
     options: tuple[str, ...]
@@ -48,16 +56,24 @@ class AirflowRecord:
     responded_at: str | None
     approved_by: frozenset[str]
     changes: tuple[Action, ...]
+    ended: datetime | None
 
 
 def record_from(
-    detail: Mapping[str, Any] | None, events: Iterable[Mapping[str, Any]], *, dag: str, run: str, since: datetime
+    detail: Mapping[str, Any] | None,
+    events: Iterable[Mapping[str, Any]],
+    tries: Iterable[Mapping[str, Any]],
+    *,
+    dag: str,
+    run: str,
+    since: datetime,
 ) -> AirflowRecord:
     """The record of a run in what the API returned.
 
     Args:
         detail: `hitlDetails` of the gate; None where Airflow has none.
         events: of the audit log, those of the run and those that name no run.
+        tries: of the applying task, with the running one.
         dag: id of the DAG.
         run: id of the run.
         since: time of the last answer; what was done before it is no change to what was approved.
@@ -74,8 +90,9 @@ def record_from(
         approved_by=frozenset(str(event["owner"]) for event in own if _approves(event)),
         changes=tuple(
             Action(user=str(event["owner"]), event=event["event"], task=event["task_id"], at=event["when"])
-            for event in changes
+            for event in sorted(changes, key=lambda each: datetime.fromisoformat(each["when"]))
         ),
+        ended=_ended(list(tries), since),
     )
 
 
@@ -94,16 +111,34 @@ def disagreement(found: Asked, said: AirflowRecord) -> str | None:
     return f"Airflow's audit log has no answer Approve of {', '.join(unknown)} in this run" if unknown else None
 
 
-def changed_by_others(found: Asked, said: AirflowRecord) -> str | None:
-    """Who cleared or changed the run after its approval and is none of its approvers; None where nobody did."""
+def cleared_by_others(found: Asked, said: AirflowRecord, clears: int) -> str | None:
+    """Who may have cleared a run that was cleared after its approval; None where one of its approvers did.
+
+    The last clear decides, as it is what the running try follows from: a request of an approver is to stand after the end of the try before.
+
+    Args:
+        found: the approval.
+        said: of the run.
+        clears: how often Airflow counted the run as cleared since its gate asked; each is to be an approver's.
+    """
     approvers = {each.user for each in found.approvals}
-    others = [each for each in said.changes if each.user not in approvers]
-    if not others:
+    own = [each for each in said.changes if each.user in approvers and each.event in _CLEARING]
+    if len(own) >= max(clears, 1) and (said.ended is None or datetime.fromisoformat(own[-1].at) > said.ended):
         return None
-    first = others[0]
-    what = "the run" if first.task is None else f"task {first.task}"
-    names = ", ".join(sorted(approvers))
-    return f"{names} approved it, and {first.user!r} cleared or changed {what} afterwards ({first.event} at {first.at})"
+    others = [each for each in said.changes if each.user not in approvers]
+    names, who = ", ".join(sorted(approvers)), " or ".join(dict.fromkeys(repr(each.user) for each in others))
+    requests = ", ".join(f"{each.event} at {each.at}" for each in others)
+    return (
+        f"{names} approved it, and {who or 'somebody'} cleared or changed the run afterwards ({requests or 'no request of another user'} "
+        "in Airflow's audit log, which also has requests that were refused, and lacks some that were not)"
+    )
+
+
+def _ended(tries: Sequence[Mapping[str, Any]], since: datetime) -> datetime | None:
+    """End of the last try since then after which the task was cleared: a clear raises `max_tries`, a retry and a deferral leave it."""
+    running = max(tries, key=lambda each: int(each["try_number"]))
+    before = [_moment(each["end_date"]) for each in tries if each["max_tries"] != running["max_tries"]]
+    return max((end for end in before if end is not None and end > since), default=None)
 
 
 def _concerns(event: Mapping[str, Any], dag: str, run: str) -> bool:

@@ -1,7 +1,7 @@
 """Whether a plan may be applied: what the gate of a run was answered, judged by the policy, right before the first write."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -9,7 +9,7 @@ from typing import Any, Final
 from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import AirflowUnreachableError, RefusedError
-from kafka_maintenance.operations.gate.airflow_record import AirflowRecord, changed_by_others, disagreement
+from kafka_maintenance.operations.gate.airflow_record import AirflowRecord, cleared_by_others, disagreement
 from kafka_maintenance.operations.gate.approvals import Asked, asked, was_begun
 from kafka_maintenance.operations.gate.policy import Policy, Verdict
 from kafka_maintenance.operations.gate.shown import Shown, shown
@@ -42,7 +42,7 @@ def permission(
     run: str,
     policy: Policy,
     now: datetime,
-    clears: int | None = None,
+    beginning: Mapping[str, Any] | None = None,
     airflow: Callable[[Asked], AirflowRecord] | None = None,
 ) -> Approval:
     """The approval of a run.
@@ -54,7 +54,7 @@ def permission(
         run: `DAG.RUN_ID`.
         policy: of the cluster.
         now: the time, with zone.
-        clears: how often the run was cleared so far; None where nobody can clear it.
+        beginning: of the run, as its gate recorded it with the question: how often it was cleared, and when it began; None where nobody can clear it.
         airflow: reads Airflow's own record of the run; None where nothing says how to reach it.
 
     Raises:
@@ -73,8 +73,9 @@ def permission(
     begun = was_begun(store, cluster, str(found.question["digest"]))
     said = _airflow_says(airflow, found, begun=begun)
     problem = _problem(found, kind, policy, now, begun=begun)
+    cleared = _cleared(found, said, beginning)
     if not problem and not begun:
-        problem = _disagrees(found, said, policy) or _cleared(found, said, policy, clears)
+        problem = _disagrees(found, said, policy) or (_by_others(found, said, policy, beginning) if cleared else None)
     if problem:
         raise NotApprovedError(f"{what}: {problem}")
     text = shown(store, kind=kind, cluster=cluster, digest=str(found.question["digest"]))
@@ -93,7 +94,10 @@ def permission(
             "shown": text.digest,
             "policy": policy.digest,
             "answers": [dict(each) for each in found.answers],
-            "airflow": said if isinstance(said, str) else {"changes": [asdict(each) for each in said.changes]},
+            "cleared": cleared,
+            "airflow": said
+            if isinstance(said, str)
+            else {"changes": [asdict(each) for each in said.changes if cleared]},
         },
     )
 
@@ -154,16 +158,23 @@ def _disagrees(found: Asked, said: AirflowRecord | str, policy: Policy) -> str |
     return f"{problem}; find out who wrote it, and ask again" if problem else None
 
 
-def _cleared(found: Asked, said: AirflowRecord | str, policy: Policy, clears: int | None) -> str | None:
+def _cleared(found: Asked, said: AirflowRecord | str, beginning: Mapping[str, Any] | None) -> bool:
+    """Whether the run was cleared since its gate asked: it began anew, or its applying task was cleared while it ran."""
+    anew = any(found.question.get(name, value) != value for name, value in (beginning or {}).items())
+    return anew or (not isinstance(said, str) and said.ended is not None)
+
+
+def _by_others(
+    found: Asked, said: AirflowRecord | str, policy: Policy, beginning: Mapping[str, Any] | None
+) -> str | None:
     """Approved by one, cleared and run by another. Whoever approved may clear the run, where Airflow says that it was he."""
     if policy.others_may_clear:
         return None
-    told = None if isinstance(said, str) else said
-    problem = changed_by_others(found, told) if told else None
-    if problem:
-        return f"{problem}; {_AGAIN}"
-    count = 0 if clears is None else clears - int(found.question.get("clears", 0))
-    return _CLEARED if count > (len(told.changes) if told else 0) else None
+    if isinstance(said, str):
+        return _CLEARED
+    counted = 0 if beginning is None else beginning["clears"] - found.question.get("clears", 0)
+    problem = cleared_by_others(found, said, counted)
+    return f"{problem}; {_AGAIN}" if problem else None
 
 
 def _problem(found: Asked, kind: str, policy: Policy, now: datetime, *, begun: bool) -> str | None:

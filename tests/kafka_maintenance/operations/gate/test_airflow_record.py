@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafka_maintenance.operations.gate.airflow_record import changed_by_others, disagreement, record_from
+from kafka_maintenance.operations.gate.airflow_record import cleared_by_others, disagreement, record_from
 from kafka_maintenance.operations.gate.approvals import Asked
 
 SINCE = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -27,8 +27,15 @@ def answered(owner, run="r"):
     return event("update_hitl_detail", owner=owner, run=run, when=EARLIER, chosen_options=["Approve"])
 
 
-def said(*events, detail=DETAIL):
-    return record_from(detail, events, dag="d", run="r", since=SINCE)
+def one_try(number, *, max_tries=2, end=None):
+    return {"try_number": number, "max_tries": max_tries, "end_date": end and f"2026-11-21T{end}Z"}
+
+
+FIRST = (one_try(1),)
+
+
+def said(*events, detail=DETAIL, tries=FIRST):
+    return record_from(detail, events, tries, dag="d", run="r", since=SINCE)
 
 
 def found(*users, **changed):
@@ -67,9 +74,59 @@ def test_who_cleared_the_run_since_its_answer(clear, counts):
     assert [each.user for each in said(clear).changes] == (["ada"] if counts else [])
 
 
-def test_what_an_approver_changes_is_no_change_by_another():
-    assert changed_by_others(found("olivia", "ada"), said(event())) is None
-    assert "'ada' cleared or changed the run afterwards" in changed_by_others(found("olivia"), said(event()))
+@pytest.mark.parametrize(
+    ("tries", "ended"),
+    [
+        pytest.param(FIRST, None, id="the first"),
+        pytest.param([one_try(1, end="12:30:00"), one_try(2)], None, id="a retry"),
+        pytest.param([one_try(2, max_tries=3), one_try(1, end="12:30:00")], "12:30:00", id="a clear"),
+        pytest.param(
+            [one_try(1, end="12:30:00"), one_try(2, max_tries=3, end="12:40:00"), one_try(3, max_tries=3)],
+            "12:30:00",
+            id="a retry after a clear",
+        ),
+        pytest.param(
+            [one_try(1, end="12:30:00"), one_try(2, max_tries=3, end="12:40:00"), one_try(3, max_tries=4)],
+            "12:40:00",
+            id="two clears",
+        ),
+        pytest.param([one_try(1, end="11:30:00"), one_try(2, max_tries=3)], None, id="a clear before the answer"),
+    ],
+)
+def test_a_clear_gives_the_task_more_tries_and_a_retry_does_not(tries, ended):
+    found = said(tries=tries).ended
+    assert (found and f"{found:%H:%M:%S}") == ended
+
+
+CLEARED_ONCE = (one_try(1, end="12:30:00"), one_try(2, max_tries=3))
+BEFORE, AFTER = "2026-11-21T12:29:00Z", "2026-11-21T12:31:00Z"
+
+
+@pytest.mark.parametrize(
+    ("requests", "clears", "who"),
+    [
+        pytest.param([event(when=AFTER, owner="olivia")], 1, None, id="the approver"),
+        pytest.param([event(when=AFTER, owner="otto")], 1, None, id="the other approver"),
+        pytest.param([event(when=AFTER, owner="olivia")], 0, None, id="the approver, while the run went on"),
+        pytest.param(
+            [event(when=AFTER, owner="victor"), event(when=AFTER, owner="olivia")], 1, None, id="and refused to another"
+        ),
+        pytest.param([event(when=AFTER)], 1, "'ada'", id="another"),
+        pytest.param([event(when=AFTER), event(when=AFTER, owner="bea")], 1, "'ada' or 'bea'", id="one of two others"),
+        pytest.param([], 0, "somebody", id="unseen"),
+        pytest.param([event(when=BEFORE, owner="olivia")], 1, "somebody", id="unseen, after a clear of the approver"),
+        pytest.param([event(when=AFTER, owner="olivia")], 2, "somebody", id="once more than the approver did"),
+        pytest.param(
+            [event("patch_dag_run", when=AFTER, owner="olivia", state="failed")],
+            1,
+            "somebody",
+            id="unseen, after the approver ended the run",
+        ),
+    ],
+)
+def test_a_run_that_was_cleared_is_to_have_been_cleared_by_an_approver(requests, clears, who):
+    told = cleared_by_others(found("otto", "olivia"), said(*requests, tries=CLEARED_ONCE), clears)
+    assert told is None if who is None else f"{who} cleared or changed the run afterwards" in told
 
 
 @pytest.mark.parametrize(
