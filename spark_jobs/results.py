@@ -137,7 +137,7 @@ class Results:
             .unionByName(partition_findings.min_isr_findings(now["partitions"], told, now["configs"]))
             .unionByName(cluster_findings.broker_findings(self._load(), told, self._past["brokers"]))
             .unionByName(cluster_findings.registration_findings(told, now["brokers"], now["cluster"]))
-            .unionByName(cluster_findings.unclean_findings(now["configs"], told))
+            .unionByName(cluster_findings.unclean_findings(now["configs"], now["topics"], told))
             .unionByName(self._disk_findings())
             .unionByName(self._disagreements())
             .unionByName(cluster_findings.request_findings(now["requests"], now["notifications"]))

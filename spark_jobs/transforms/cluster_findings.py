@@ -109,8 +109,12 @@ def registration_findings(facts: DataFrame, brokers: DataFrame, cluster: DataFra
     return as_findings(each_finding(judged, KEY, *checks))
 
 
-def unclean_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
-    """In: schemas.CONFIGS and FACTS. Out: schemas.FINDINGS: unclean_election_allowed, by the default or by a topic's config."""
+def unclean_findings(configs: DataFrame, topics: DataFrame, facts: DataFrame) -> DataFrame:
+    """What allows unclean elections; a config that its topic left behind does not.
+
+    In:  schemas.CONFIGS, TOPICS and FACTS.
+    Out: schemas.FINDINGS: unclean_election_allowed, one row by the default, or one per topic whose config says so.
+    """
     may_lose = "elections may take a leader that lacks messages: they are lost"
     by_default = finding(
         F.col("unclean_election_default"),
@@ -122,12 +126,14 @@ def unclean_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
     says_so = (F.col("key") == UNCLEAN) & (F.lower(F.trim("value")) == "true") & (F.col("entity_type") == "topics")
     of_topics = (
         configs.where(says_so)
+        .withColumnRenamed("entity_name", "topic")
+        .join(topics.select(*KEY, "topic"), [*KEY, "topic"], how="left_semi")
         .join(F.broadcast(facts.where(~F.col("unclean_election_default")).select(*KEY)), KEY)
         .select(
             *KEY,
             F.lit("unclean_election_allowed").alias("kind"),
             F.lit(WARNING).alias("severity"),
-            F.col("entity_name").alias("topic"),
+            "topic",
             F.lit(f"unclean.leader.election.enable is true: {may_lose}").alias("detail"),
         )
     )
@@ -187,6 +193,7 @@ def config_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
 
     In:  schemas.CONFIGS and FACTS. Out: schemas.FINDINGS, one row per throttled broker or topic.
     """
+    broker = F.when(F.col("entity_type") == "brokers", F.col("entity_name").try_cast("int"))  # null of <default>
     is_throttle = F.col("key").isin(*_RATE_KEYS, *_REPLICA_KEYS)
     idle = facts.where(~F.col("any_reassignment")).select(*KEY)
     stale = (
@@ -199,7 +206,7 @@ def config_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
             F.lit("stale_throttle").alias("kind"),
             F.lit(WARNING).alias("severity"),
             F.when(F.col("entity_type") == "topics", F.col("entity_name")).alias("topic"),
-            F.when(F.col("entity_type") == "brokers", F.array(F.col("entity_name").try_cast("int"))).alias("brokers"),
+            F.when(broker.isNotNull(), F.array(broker)).alias("brokers"),
             F.format_string("%s %s keeps %s while nothing is reassigned", "entity_type", "entity_name", "keys").alias(
                 "detail"
             ),

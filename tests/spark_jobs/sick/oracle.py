@@ -247,8 +247,8 @@ class Oracle:
         for broker, (_, _, replicas, leads, _) in ((key[0], each) for key, each in self.broker_load().items()):
             found["broker_down", None, None] += broker not in self.live and replicas + leads > 0
         found["unclean_election_allowed", None, None] += self.unclean_default
-        for topic, allowed in self.topic_unclean.items():
-            found["unclean_election_allowed", topic, None] += allowed and not self.unclean_default
+        for topic in {row[0] for row in self.world.partitions} & self.topic_unclean.keys():
+            found["unclean_election_allowed", topic, None] += self.topic_unclean[topic] and not self.unclean_default
         for topic in {row.topic for row in self.staying if 1 < len(row.target) == self.min_isr(row)}:
             found["min_isr_equals_replication_factor", topic, None] += 1
         found["unreadable_znode", None, None] += len(self.world.bad_rows)

@@ -86,6 +86,7 @@ def test_throttles_are_stale_when_nothing_moves(spark):
         brokers={1: None},
         configs=(
             ("brokers", "1", "leader.replication.throttled.rate", "1000"),
+            ("brokers", "<default>", "leader.replication.throttled.rate", "1000"),
             ("topics", "t", "leader.replication.throttled.replicas", "0:1"),
             ("topics", "t", "retention.ms", "1000"),
         ),
@@ -95,7 +96,17 @@ def test_throttles_are_stale_when_nothing_moves(spark):
     )
     result = cluster_findings.config_findings(tables["configs"], facts_of(spark, tables))
     found = [(row["cluster"], row["topic"], row["brokers"]) for row in result.collect()]
-    assert sorted(found, key=str) == sorted([("alpha", "t", None), ("alpha", None, [1])], key=str)
+    assert sorted(found, key=str) == sorted(
+        [("alpha", "t", None), ("alpha", None, [1]), ("alpha", None, None)], key=str
+    )
+
+
+def test_unclean_elections_are_allowed_by_the_config_of_a_topic_that_exists(spark):
+    unclean = "unclean.leader.election.enable"
+    configs = tuple(("topics", topic, unclean, "true") for topic in ("there", "deleted"))
+    tables = frames(spark, World(brokers={1: None}, partitions=(("there", 0, (1,), 1, (1,)),), configs=configs))
+    result = cluster_findings.unclean_findings(tables["configs"], tables["topics"], facts_of(spark, tables))
+    assert rows_of(result, "kind", "topic") == [("unclean_election_allowed", "there")]
 
 
 def registered_in(spark, *worlds):

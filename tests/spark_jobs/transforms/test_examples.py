@@ -121,7 +121,7 @@ def made(spark):
         "as_findings": findings.as_findings(moved.select("cluster", "snapshot_id", "kind", "severity", "detail")),
         "each_finding": findings.each_finding(good["partitions"], ("topic", "partition"), *two_findings()),
         "registration_findings": cluster_findings.registration_findings(known, today["brokers"], today["cluster"]),
-        "unclean_findings": cluster_findings.unclean_findings(today["configs"], known),
+        "unclean_findings": cluster_findings.unclean_findings(today["configs"], today["topics"], known),
         "request_findings": cluster_findings.request_findings(today["requests"], today["notifications"]),
         "config_findings": cluster_findings.config_findings(
             today["configs"],
