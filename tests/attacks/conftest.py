@@ -18,3 +18,16 @@ def deletion(world, tmp_path):
     from kafka_maintenance.operations.plans.make import plan_deletions
 
     return plan_deletions(open_store(str(tmp_path)), CLUSTER, topics=["orders"], zookeeper=world.zookeeper)
+
+
+@pytest.fixture
+def signed(monkeypatch, tmp_path_factory):
+    """The keys that sign and verify the record stand in the settings; the attacker has neither."""
+    from kafka_maintenance.cli.main import main
+    from kafka_maintenance.operations.record import audit
+
+    key = tmp_path_factory.mktemp("keys") / "audit.pem"
+    assert main(["audit", "keygen", str(key)]) == 0
+    assert key.stat().st_mode & 0o077 == 0
+    monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(key))
+    monkeypatch.setenv(audit.PUBLIC_KEYS_VARIABLE, f"{key}.pub")

@@ -158,17 +158,11 @@ def test_a_retention_plan_has_the_fields_of_one_and_no_others(tmp_path, forge):
 
 
 @pytest.fixture
-def chain(monkeypatch, tmp_path_factory):
-    """A store with four signed records, and who may check them."""
+def chain(signed):
+    """A store with four signed records."""
     from controller_core.adapters.object_store.open import MemoryStore
-    from kafka_maintenance.cli.main import main
     from kafka_maintenance.operations.record import audit
 
-    key = tmp_path_factory.mktemp("keys") / "audit.pem"
-    assert main(["audit", "keygen", str(key)]) == 0
-    assert key.stat().st_mode & 0o077 == 0
-    monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(key))
-    monkeypatch.setenv(audit.PUBLIC_KEYS_VARIABLE, f"{key}.pub")
     store = MemoryStore()
     for number in range(1, 5):
         audit.AuditChain(store, CLUSTER).append("asked", f"v1/approvals/cluster={CLUSTER}/r{number}", {"run": number})

@@ -15,7 +15,7 @@ from kafka_maintenance.operations.apply.executions import new_stop_requests
 from kafka_maintenance.operations.apply.run import Run, look_at, standing
 from kafka_maintenance.operations.errors import ClusterBusyError, PlanStaleError, RefusedError, listed
 from kafka_maintenance.operations.plans.store import find_plan, read_plan
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, trusted_events
 
 
 def refuse_foreign(plan: Plan, observed: Observation) -> None:
@@ -69,7 +69,7 @@ def refuse_beside(zookeeper: ZooKeeper, fence: Check, cluster: str, digest: str,
         )
     if other.plan == digest:
         return
-    events = {(each.event, each.step) for each in read_events(store, cluster, other.plan)}
+    events = {(each.event, each.step) for each in trusted_events(store, cluster, other.plan)}
     if events & {(EventKind.VERIFIED, other.step), (EventKind.OVER, other.step), (EventKind.DONE, None)}:
         end_execution(zookeeper, fence, other.plan)  # its run ended between the record and the removal
         return
@@ -94,7 +94,7 @@ def _is_stopped_and_settled(zookeeper: ZooKeeper, store: ObjectStore, cluster: s
 
     A run that waits may not be there any more to record that it was asked to stop.
     """
-    events = read_events(store, cluster, other.plan)
+    events = trusted_events(store, cluster, other.plan)
     if not events:
         return False
     if other.road == Road.NOT_ASKED:

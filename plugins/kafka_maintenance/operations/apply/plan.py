@@ -35,7 +35,7 @@ from kafka_maintenance.operations.errors import PlanChangedError, RefusedError, 
 from kafka_maintenance.operations.plans.proof import verify_again
 from kafka_maintenance.operations.plans.store import read_plan, read_proof
 from kafka_maintenance.operations.record.departures import refuse_departed
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, trusted_events
 
 SETTLE_TIMEOUT_S: Final = 10.0
 """How long the state may lag behind the end of a request: that it vanishes may mean "attempted", or "dropped"."""
@@ -160,7 +160,7 @@ def verify(
     with session(zookeeper) as opened_session:
         observed = look_at(opened_session, plan.conditions)
     digest = plan_digest(plan)
-    excepted = partitions_left_out(read_events(store, plan.cluster, digest))
+    excepted = partitions_left_out(trusted_events(store, plan.cluster, digest))
     outcomes = [each for each in final_outcomes(plan) if not named_partitions([each]) & excepted]
     reasons = unmet(outcomes, observed)
     beside = f"; {len(excepted)} partition(s) were left out or differed, as the receipt says" if excepted else ""

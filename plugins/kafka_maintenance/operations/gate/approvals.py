@@ -18,7 +18,7 @@ from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate.policy import Answered
 from kafka_maintenance.operations.record.audit import AuditChain, UntrustedRecordError, trusted_record
-from kafka_maintenance.operations.record.receipts import EventKind, receipt_prefix
+from kafka_maintenance.operations.record.receipts import is_begun, trusted_events
 
 APPROVE: Final = "Approve"
 _ASKED: Final = "-asked.json"
@@ -162,13 +162,8 @@ def withdraw(store: ObjectStore, *, cluster: str, run: str, by: str, comment: st
 
 
 def was_begun(store: ObjectStore, cluster: str, digest: str) -> bool:
-    """Whether something was written for the plan of that digest, as its receipt says.
-
-    Raises:
-        UntrustedRecordError: a receipt says so that the audit chain does not hold, or whose signature does not count.
-    """
-    keys = [key for key in store.list(receipt_prefix(cluster, digest)) if f"-{EventKind.INTENDED}" in key]
-    return bool([trusted_record(store, cluster, key) for key in keys])
+    """Whether something was written for the plan of that digest, as its receipt says; raises as of `trusted_events`."""
+    return is_begun(trusted_events(store, cluster, digest))
 
 
 def asked(store: ObjectStore, *, cluster: str, run: str) -> Asked | None:

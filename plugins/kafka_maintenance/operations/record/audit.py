@@ -199,8 +199,8 @@ def trusted_record(store: ObjectStore, cluster: str, key: str, keys: Keys | None
         problem = (keys_from(os.environ) if keys is None else keys).problem(entry)
     if problem or entry is None:
         raise UntrustedRecordError(
-            f"record {store.uri_of(key)} not used: expected one that the audit chain of {cluster!r} holds, found: {problem}; "
-            "run `kafka-maintenance audit verify`, and ask again"
+            f"record {store.uri_of(key)} not used: expected one that the audit chain of {cluster!r} holds, found: {problem}; see "
+            "`kafka-maintenance audit verify`, move the record away if none of your runs wrote it, and ask again, or run again"
         )
     return {name: value for name, value in entry.items() if name != FIELD}
 

@@ -4,7 +4,8 @@ Nothing is written to a cluster before the intention stands here.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +17,13 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectExistsError
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import ClusterBusyError
-from kafka_maintenance.operations.record.audit import FIELD, AuditChain
+from kafka_maintenance.operations.record.audit import (
+    FIELD,
+    AuditChain,
+    UntrustedRecordError,
+    keys_from,
+    trusted_record,
+)
 
 _READS_AT_ONCE: Final = 16
 _FIELDS: Final = ("event", "step", "at", "run", "approver", "code_version")
@@ -49,6 +56,9 @@ class EventKind(StrEnum):
     DONE = "done"
 
 
+_ASKING: Final = frozenset({EventKind.INTENDED, EventKind.REQUESTED, EventKind.REFUSED})
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One entry; `step` counts from 0, None for the plan as a whole; `at` is ISO 8601.
@@ -71,9 +81,49 @@ def receipt_prefix(cluster: str, digest: str) -> str:
 
 
 def read_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
-    """The events of a plan's receipt, in order; empty when it was never applied."""
+    """The events of a plan's receipt, in order, for whoever shows them; empty when it was never applied."""
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
         return tuple(map(_event, pool.map(store.get, store.list(receipt_prefix(cluster, digest)))))
+
+
+def trusted_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
+    """As `read_events`, for whoever decides by them: whoever merely writes the store adds none, and takes none out of the middle.
+
+    Raises:
+        UntrustedRecordError: the audit chain does not hold an event, its signature does not count, or one is missing.
+    """
+    prefix, counting = receipt_prefix(cluster, digest), keys_from(os.environ)
+    keys = store.list(prefix)
+    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+        records = pool.map(lambda key: trusted_record(store, cluster, key, counting), keys)
+        events = tuple(map(_event_of, records))
+    for number, (key, event) in enumerate(zip(keys, events, strict=True), start=1):
+        expected = f"{prefix}{_name(number, event.event)}"
+        if key != expected:
+            raise UntrustedRecordError(
+                f"receipt of plan {digest[:12]} on {cluster!r} not used: expected {store.uri_of(expected)} as its event {number}, found "
+                f"{store.uri_of(key)}; `kafka-maintenance audit verify` names what is missing: bring that back, and run again"
+            )
+    return events
+
+
+def last_asking(events: Iterable[Event], step: int | None) -> EventKind | None:
+    """The last that the record says of asking for the step: intended, requested, or refused; None where nothing."""
+    told = [each.event for each in events if each.step == step and each.event in _ASKING]
+    return told[-1] if told else None
+
+
+def is_begun(events: Sequence[Event]) -> bool:
+    """Whether something was written for the plan, as far as anybody can know: it is finished then, whatever became of its approval.
+
+    What was intended and then refused was not asked for. A removal or a restore intends once, before the first of many writes.
+    """
+    intended = {each.step for each in events if each.event is EventKind.INTENDED}
+    return (
+        any(each.event is EventKind.REQUESTED for each in events)
+        or None in intended
+        or any(last_asking(events, step) is EventKind.INTENDED for step in intended)
+    )
 
 
 class ReceiptLog:
@@ -86,12 +136,12 @@ class ReceiptLog:
         self._prefix = receipt_prefix(cluster, digest)
         self.digest, self.run, self.approver = digest, run, approver
         self._now, self._started_s = now, monotonic()
-        self.events: Sequence[Event] = read_events(store, cluster, digest)
+        self.events: Sequence[Event] = trusted_events(store, cluster, digest)
 
     @property
     def uri(self) -> str:
         """Address of the newest event, or of the first one to come."""
-        return self._store.uri_of(f"{self._prefix}{max(len(self.events), 1):04d}-{self._last()}.json")
+        return self._store.uri_of(f"{self._prefix}{_name(max(len(self.events), 1), self._last())}")
 
     def has(self, event: EventKind, step: int | None = None) -> bool:
         """Whether the event is recorded, for that step."""
@@ -109,7 +159,7 @@ class ReceiptLog:
             ClusterBusyError: another run wrote at the same time.
         """
         entry = Event(event, step, self.now(), self.run, self.approver, detail, __version__)
-        key = f"{self._prefix}{len(self.events) + 1:04d}-{event}.json"
+        key = f"{self._prefix}{_name(len(self.events) + 1, event)}"
         document = {name: getattr(entry, name) for name in _FIELDS} | {"detail": detail}
         try:
             self._chain.append(event.value, key, document)
@@ -119,10 +169,18 @@ class ReceiptLog:
             ) from None
         self.events = (*self.events, entry)
 
-    def _last(self) -> str:
+    def _last(self) -> EventKind:
         return self.events[-1].event if self.events else EventKind.STARTED
 
 
+def _name(number: int, event: EventKind) -> str:
+    """Of the object that is an event; numbers begin with 1."""
+    return f"{number:04d}-{event}.json"
+
+
 def _event(data: bytes) -> Event:
-    document = {name: value for name, value in json.loads(data).items() if name != FIELD}
-    return Event(**{**document, "event": EventKind(document["event"])})
+    return _event_of({name: value for name, value in json.loads(data).items() if name != FIELD})
+
+
+def _event_of(record: Mapping[str, Any]) -> Event:
+    return Event(**{**record, "event": EventKind(record["event"])})
