@@ -58,11 +58,12 @@ def _answered(store, ask_id="1", run=RUN, cluster="alpha", **changed):
     approvals.keep_answer(store, cluster=cluster, run=run, ask_id=ask_id, answer=ANSWER | changed)
 
 
-def _begun(store, text):
-    """Records that the plan was begun; the key of that record."""
+def _begun(store, text, *events):
+    """Records that the plan was begun, or those events of its first step; the key of the first record."""
     digest = text.plan.digest
     log = ReceiptLog(store, cluster="alpha", digest=digest, run=RUN, approver="olivia", now=NOW)
-    log.append(EventKind.INTENDED, step=0)
+    for event in events or (EventKind.INTENDED,):
+        log.append(event, step=0)
     return f"{receipt_prefix('alpha', digest)}0001-intended.json"
 
 
@@ -203,6 +204,18 @@ def test_an_approval_can_be_withdrawn_until_the_plan_was_begun(store, text):
         _permission(store)
     with pytest.raises(BadInputError, match="the gate of run 'none' of 'alpha' asked nothing"):
         approvals.withdraw(store, **what | {"run": "none"})
+
+
+def test_what_was_intended_and_refused_was_not_begun(store, text):
+    """Nothing was requested: the approval expires, and may be withdrawn."""
+    _asked(store, text)
+    _answered(store, at="2026-11-01T00:00:00+00:00")
+    _begun(store, text, EventKind.INTENDED, EventKind.REFUSED)
+    with pytest.raises(NotApprovedError, match="which is more than 12:00:00 ago"):
+        _permission(store)
+    approvals.withdraw(store, cluster="alpha", run=RUN, by="otto", comment=None, now=NOW)
+    with pytest.raises(NotApprovedError, match="'otto' withdrew the approval"):
+        _permission(store)
 
 
 def test_what_was_begun_is_finished_whatever_the_time(store, text):

@@ -27,7 +27,12 @@ from controller_core.plans.plan import Plan, PlanKind, open_conditions
 from controller_core.plans.request_znodes import LeaderMove, MoveLeaders
 from controller_core.plans.verdicts import differing
 from controller_core.ports.zookeeper import ZooKeeper
-from kafka_maintenance.operations.act_as_controller.controllership import Controllership, Outcome, Point
+from kafka_maintenance.operations.act_as_controller.controllership import (
+    Controllership,
+    NotActiveError,
+    Outcome,
+    Point,
+)
 from kafka_maintenance.operations.act_as_controller.prepare import prepare
 from kafka_maintenance.operations.act_as_controller.refusals import refusals
 from kafka_maintenance.operations.act_as_controller.verified import VERIFY_TIMEOUT_S, await_verified
@@ -204,7 +209,11 @@ class _Run:
                     **_rows("left_out", left_out),
                     **{BEFORE: states_of(self.plan.steps[0], observed)},
                 )
-                outcome = controllership.run(open_moves, now_ms=int(now.timestamp() * 1000))
+                try:
+                    outcome = controllership.run(open_moves, now_ms=int(now.timestamp() * 1000))
+                except NotActiveError as error:
+                    self._refuse([str(error)])
+                    raise
         self._requested(outcome)
         leaders = {partition: state.leader for partition, state in outcome.moved.items()}
         self._conclude(outcome.epoch or 0, leaders, {**left_out, **outcome.skipped})

@@ -40,7 +40,7 @@ from kafka_maintenance.operations.errors import (
     StillUnderWayError,
     StoppedError,
 )
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, is_begun
 
 RECONNECT_S: Final = 2.0
 """How long is waited before a session is opened again."""
@@ -117,7 +117,7 @@ class Attempt:
             self.end_left_over_throttles(zookeeper, fence)
             observed = observe(zookeeper)
             if not self.begun:
-                if all(each.event is not EventKind.INTENDED for each in record.events):
+                if not is_begun(record.events):
                     self.permit()
                 record.append(
                     EventKind.STARTED,

@@ -21,7 +21,7 @@ from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import end_execution
 from kafka_maintenance.operations.apply.executions import request_stop
-from kafka_maintenance.operations.apply.run import last_asking, look_at, partitions_left_out
+from kafka_maintenance.operations.apply.run import look_at, partitions_left_out
 from kafka_maintenance.operations.apply.throttle import end_throttle
 from kafka_maintenance.operations.cluster.admin_requests import (
     BrokersCannotError,
@@ -32,7 +32,7 @@ from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, NotFinishedError, RefusedError, listed
 from kafka_maintenance.operations.plans.store import find_plan, read_plan
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, last_asking
 
 CONTROLLER_TIMEOUT_S: Final = 60.0
 """How long the run of the plan may take to end, and the controller to write what it answered."""

@@ -19,11 +19,11 @@ from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import new_stop_requests
 from kafka_maintenance.operations.apply.ready import Awaited, cluster_not_ready, pause_left_s, waits_for
-from kafka_maintenance.operations.apply.run import is_asked_once, last_asking, look_at, partitions_left_out
+from kafka_maintenance.operations.apply.run import is_asked_once, look_at, partitions_left_out
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.apply.wait import is_over
 from kafka_maintenance.operations.cluster.observe import session
-from kafka_maintenance.operations.record.receipts import Event, ReceiptLog
+from kafka_maintenance.operations.record.receipts import Event, ReceiptLog, last_asking
 
 LOOK_S: Final = 10.0
 """How often a run that stays looks whether the step that waits can be asked for."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.conditions import Condition, named_partitions, named_topics
@@ -15,9 +15,7 @@ from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import StoppedError, StoppedForGoodError
-from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog
-
-_ASKING: Final = frozenset({EventKind.INTENDED, EventKind.REQUESTED, EventKind.REFUSED})
+from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, last_asking
 
 
 class Run(NamedTuple):
@@ -98,12 +96,6 @@ def standing(zookeeper: ZooKeeper, step: PlanStep) -> frozenset[str]:
     return frozenset(
         path for (path, data), entry in zip(requests.items(), found, strict=True) if entry and entry[0] == data
     )
-
-
-def last_asking(events: Iterable[Event], step: int) -> EventKind | None:
-    """The last that the record says of asking for the step: intended, requested, or refused; None where nothing."""
-    told = [each.event for each in events if each.step == step and each.event in _ASKING]
-    return told[-1] if told else None
 
 
 def partitions_left_out(events: Iterable[Event], step: int | None = None) -> frozenset[TopicPartition]:

@@ -15,7 +15,6 @@ from kafka_maintenance.operations.apply.ready import leave_for_window, when_read
 from kafka_maintenance.operations.apply.run import (
     Run,
     is_asked_once,
-    last_asking,
     look_at,
     partitions_left_out,
     standing,
@@ -23,7 +22,7 @@ from kafka_maintenance.operations.apply.run import (
 )
 from kafka_maintenance.operations.apply.wait import await_outcomes
 from kafka_maintenance.operations.errors import RefusedError, StoppedError
-from kafka_maintenance.operations.record.receipts import EventKind
+from kafka_maintenance.operations.record.receipts import EventKind, last_asking
 
 
 def take_step(run: Run, number: int, step: PlanStep) -> None:

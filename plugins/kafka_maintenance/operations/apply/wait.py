@@ -21,10 +21,10 @@ from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import UNSETTLED, Fate, Verdict, verdicts
 from controller_core.ports.zookeeper import Watcher, WatchEvent
 from kafka_maintenance.operations.apply.progress import Teller
-from kafka_maintenance.operations.apply.run import Run, last_asking, look_at, standing, stop_if_asked, waited_s
+from kafka_maintenance.operations.apply.run import Run, look_at, standing, stop_if_asked, waited_s
 from kafka_maintenance.operations.apply.throttle import end_step
 from kafka_maintenance.operations.errors import NotFinishedError, RefusedError, StillUnderWayError, listed
-from kafka_maintenance.operations.record.receipts import EventKind
+from kafka_maintenance.operations.record.receipts import EventKind, last_asking
 from kafka_maintenance.operations.record.state_changes import AFTER, states_of
 
 RECHECK_S: Final = 0.5

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from controller_core.plans.request_znodes import MoveLeaders
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.act_as_controller import act
 from kafka_maintenance.operations.act_as_controller.act import Permission, act_as_controller
+from kafka_maintenance.operations.act_as_controller.controllership import NotActiveError
 from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.errors import (
     BadInputError,
@@ -27,7 +29,7 @@ from kafka_maintenance.operations.errors import (
 from kafka_maintenance.operations.plans.leaders import ByBytes, plan_leader_moves
 from kafka_maintenance.operations.plans.make import plan_elections
 from kafka_maintenance.operations.plans.store import read_plan
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, is_begun, read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 
 NOW = datetime(2026, 10, 5, 3, 0, tzinfo=UTC)
@@ -65,6 +67,12 @@ def acted(store: MemoryStore, plan: Any, **change: Any) -> Any:
 
 def drained(store: MemoryStore, world: KafkaWorld) -> Any:
     return plan_leader_moves(store, "alpha", zookeeper=world.zookeeper(), brokers=[BrokerId(1)], now=NOW)
+
+
+def run_of(store: MemoryStore, world: KafkaWorld, plan: Any) -> act._Run:
+    record = ReceiptLog(store, cluster="alpha", digest=plan.digest, run="r", approver="anna", now=NOW)
+    given = read_plan(store, plan.uri), world.zookeeper(), record, Permission(may_act=True)
+    return act._Run(*given, lambda: None, 4.0, 1.0, lambda _: None)
 
 
 def spread(store: MemoryStore, world: KafkaWorld, *sizes: int, tolerance: float = 0.0, **more: Any) -> Any:
@@ -171,15 +179,34 @@ def test_a_session_that_ends_before_the_end_is_verified_says_what_was_reached(
 
     monkeypatch.setattr(act, "await_verified", expired)
     made = drained(store, world)
-    record = ReceiptLog(store, cluster="alpha", digest=made.digest, run="r", approver="anna", now=NOW)
-    run = act._Run(
-        read_plan(store, made.uri), world.zookeeper(), record, Permission(may_act=True), lambda: None, 4.0, 1.0, print
-    )
+    run = run_of(store, world, made)
     with pytest.raises(
         NotFinishedError, match=r"1 leader\(s\) moved, .* ZooKeeper: sync /: the session is over.*run again"
     ):
         run._conclude(3, {TopicPartition("orders", 0): BrokerId(2)}, {})
     assert [each.event for each in read_events(store, "alpha", made.digest)] == [EventKind.UNFINISHED]
+
+
+def test_a_time_as_controller_that_did_not_begin_is_recorded_as_refused(
+    store: MemoryStore, world: KafkaWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan is not begun: the approval expires, and may be withdrawn."""
+
+    def faster(*_: Any, **__: Any) -> Any:
+        raise NotActiveError("not begun: found another controller")
+
+    monkeypatch.setattr(act, "prepare", lambda *_, **__: None)
+    monkeypatch.setattr(act, "refusals", lambda *_, **__: ())
+    monkeypatch.setattr(act.Controllership, "run", faster)
+    monkeypatch.setattr(ClusterAddress, "session", lambda *_, **__: nullcontext(Mock()))
+    made = drained(store, world)
+    run = run_of(store, world, made)
+    with pytest.raises(NotActiveError, match="found another controller"):
+        run.carry_out(NOBODY, NOW)
+    told = read_events(store, "alpha", made.digest)
+    assert [(each.event, each.step) for each in told] == [(EventKind.INTENDED, 0), (EventKind.REFUSED, 0)]
+    assert told[-1].detail == {"reasons": ["not begun: found another controller"]}
+    assert not is_begun(told)
 
 
 @pytest.mark.parametrize(

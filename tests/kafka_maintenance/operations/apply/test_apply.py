@@ -23,11 +23,12 @@ from kafka_maintenance.operations.errors import (
 )
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
-from kafka_maintenance.operations.record.receipts import read_events
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
 from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     CARRIED_OUT,
+    NOW,
     ORDERS_0,
     apply,
     deletion,
@@ -268,6 +269,25 @@ def test_a_refusal_is_recorded_with_its_reasons():
     last = read_events(store, "demo", plan.digest)[-1]
     assert (last.event, last.approver) == ("refused", "ann")
     assert "orders-0" in last.detail["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    ("before", "asked"),
+    [
+        pytest.param([], True, id="never begun"),
+        pytest.param(["started", "intended", "refused"], True, id="intended, and refused in the last moment"),
+        pytest.param(["started", "intended"], False, id="intended, and its worker died"),
+    ],
+)
+def test_whether_the_approval_still_counts_is_asked_until_the_plan_is_begun(before, asked):
+    store, world, plan = planned(elections)
+    log = ReceiptLog(store, cluster="demo", digest=plan.digest, run="before", approver="ann", now=NOW)
+    for event in before:
+        log.append(EventKind(event), step=None if event == "started" else 0)
+    permits = []
+    apply(store, plan, world, permit=lambda: permits.append(events(store, plan)))
+    assert permits == ([before] if asked else [])
+    assert world.wrote == ["/admin/preferred_replica_election"]
 
 
 @pytest.mark.parametrize(

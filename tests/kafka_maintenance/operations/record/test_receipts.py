@@ -1,0 +1,28 @@
+"""What a receipt says: whether its plan was begun."""
+
+import pytest
+
+from kafka_maintenance.operations.record.receipts import Event, EventKind, is_begun
+
+
+@pytest.mark.parametrize(
+    ("told", "begun"),
+    [
+        pytest.param("", False, id="nothing"),
+        pytest.param("started:- waiting:0 stopped:0", False, id="its first step waited"),
+        pytest.param("started:- refused:0", False, id="refused before it was intended"),
+        pytest.param("started:- intended:0", True, id="intended, and its worker died: nobody knows"),
+        pytest.param("started:- intended:0 interrupted:0 started:-", True, id="intended, and the session broke"),
+        pytest.param("started:- intended:0 refused:0", False, id="intended, and refused in the last moment"),
+        pytest.param("started:- intended:0 refused:0 started:- intended:0", True, id="intended again after that"),
+        pytest.param("started:- intended:0 requested:0", True, id="requested"),
+        pytest.param("started:- requested:0 refused:0", True, id="requested, and not a second time"),
+        pytest.param("intended:0 requested:0 verified:0 intended:1 refused:1", True, id="its second step was refused"),
+        pytest.param("intended:0 refused:1", True, id="intended, and another step refused"),
+        pytest.param("started:- intended:- refused:-", True, id="a removal, refused by a later run when half was removed"),
+    ],
+)  # fmt: skip
+def test_a_plan_is_begun_when_something_was_or_may_have_been_written_for_it(told, begun):
+    pairs = [each.split(":") for each in told.split()]
+    events = [Event(EventKind(kind), None if step == "-" else int(step), "", "r", "o", {}) for kind, step in pairs]
+    assert is_begun(events) is begun
