@@ -106,6 +106,10 @@ MUTATIONS = (
     Mutation(("record", "test_an_event_of_a_receipt_that_the_chain_does_not_hold_decides_nothing"), _RECEIPTS, _TRUSTED),
     Mutation(("record", "test_a_throttle_that_no_run_set_is_not_taken_back"), _RECEIPTS, _TRUSTED),
     Mutation(("record", "test_a_receipt_from_whose_middle_an_event_was_removed_decides_nothing"), _RECEIPTS, {"        if key != expected:": "        if False:"}),
+    Mutation(("record", "test_what_took_an_approval_back_is_not_undone_by_removing_it"), _PERMISSION, {"    refuse_removed_since(store, cluster=cluster, run=run, ask_id=found.ask_id)\n": ""}),
+    Mutation(("record", "test_a_withdrawal_that_is_written_out_of_the_chain_takes_the_key_that_signs"), _AUDIT, {'keys_from(os.environ).problem(json.loads(store.get(links[-1].key))) or ""': '""'}),
+    Mutation(("record", "test_a_rejection_is_not_undone_by_removing_it_and_comes_back_out_of_the_chain"), f"{_GATE}/approvals.py", {"    refuse_removed(store, cluster, _rejections(cluster, digest))\n": ""}),
+    Mutation(("record", "test_a_record_that_was_removed_is_named_with_its_entry_of_the_chain"), _AUDIT, {"for copy, key in named.items()": "for copy, key in {}.items()"}),
     Mutation(
         ("text", "test_no_text_of_a_stranger_hides_or_forges_a_line"),
         "controller_core/plans/plain.py",

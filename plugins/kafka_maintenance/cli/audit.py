@@ -32,7 +32,7 @@ def add_parsers(commands: Any) -> None:
     verify = actions.add_parser(
         "verify",
         help="walk the chain and name the first break",
-        description="Checks numbers, hashes and signatures of all entries, and that every record of the store is one of them.",
+        description="Checks numbers, hashes and signatures of all entries, that every record of the store is one of them, and that no record is missing.",
     )
     verify.add_argument(
         "--public-keys",

@@ -17,7 +17,7 @@ from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate.policy import Answered
-from kafka_maintenance.operations.record.audit import AuditChain, UntrustedRecordError, trusted_record
+from kafka_maintenance.operations.record.audit import AuditChain, UntrustedRecordError, refuse_removed, trusted_record
 from kafka_maintenance.operations.record.receipts import is_begun, trusted_events
 
 APPROVE: Final = "Approve"
@@ -186,6 +186,22 @@ def asked(store: ObjectStore, *, cluster: str, run: str) -> Asked | None:
     )
 
 
+def refuse_removed_since(store: ObjectStore, *, cluster: str, run: str, ask_id: str) -> None:
+    """Nothing where all that the run was asked and answered since that question, and what was withdrawn, still lies in the store.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        run: of the DAG.
+        ask_id: of the last question that `asked` found.
+
+    Raises:
+        UntrustedRecordError: a record of that is missing, or an entry of the audit chain since then.
+    """
+    prefix = _prefix(cluster, run)
+    refuse_removed(store, cluster, prefix, since=f"{prefix}{ask_id}{_ASKED}")
+
+
 def rejections(store: ObjectStore, cluster: str, digest: str) -> tuple[Mapping[str, Any], ...]:
     """Who said no to the plan of that digest, in any run."""
     return tuple(trusted_record(store, cluster, key) for key in store.list(_rejections(cluster, digest)))
@@ -202,7 +218,9 @@ def refuse_rejected(store: ObjectStore, cluster: str, digest: str, after: str | 
 
     Raises:
         RefusedError: with the runs that are to be named.
+        UntrustedRecordError: a rejection is missing that the audit chain names.
     """
+    refuse_removed(store, cluster, _rejections(cluster, digest))
     named = set((after or "").split(","))
     for each in rejections(store, cluster, digest):
         if each["run"] not in named:

@@ -10,7 +10,7 @@ from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import AirflowUnreachableError, RefusedError
 from kafka_maintenance.operations.gate.airflow_record import AirflowRecord, cleared_by_others, disagreement
-from kafka_maintenance.operations.gate.approvals import Asked, asked, was_begun
+from kafka_maintenance.operations.gate.approvals import Asked, asked, refuse_removed_since, was_begun
 from kafka_maintenance.operations.gate.policy import Policy, Verdict
 from kafka_maintenance.operations.gate.shown import Shown, shown
 from kafka_maintenance.operations.record.audit import KEY_FILE_VARIABLE, PUBLIC_KEYS_VARIABLE, keys_from
@@ -60,7 +60,7 @@ def permission(
     Raises:
         AirflowUnreachableError: Airflow did not answer.
         NotApprovedError: with what was found; nothing has been written.
-        UntrustedRecordError: a record that the audit chain does not hold, or whose signature does not count.
+        UntrustedRecordError: a record that the audit chain does not hold, or whose signature does not count, or that is missing.
         BadInputError, InvalidPlanError: the approved plan is gone, or it is no longer that plan.
     """
     what = f"{kind} on {cluster!r} not applied"
@@ -70,6 +70,7 @@ def permission(
         raise NotApprovedError(
             f"{what}: the gate of run {run!r} has no answer in {store.uri}; clear the gate and answer it"
         )
+    refuse_removed_since(store, cluster=cluster, run=run, ask_id=found.ask_id)
     begun = was_begun(store, cluster, str(found.question["digest"]))
     said = _airflow_says(airflow, found, begun=begun)
     problem = _problem(found, kind, policy, now, begun=begun)

@@ -13,10 +13,12 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -35,6 +37,7 @@ PUBLIC_KEYS_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_PUBLIC_KEYS"
 FIELD: Final = "audit"
 _FIRST: Final = "0" * 64
 _ATTEMPTS: Final = 50
+_READS_AT_ONCE: Final = 16
 _PEM_END: Final = "-----END PUBLIC KEY-----"
 
 
@@ -205,6 +208,67 @@ def trusted_record(store: ObjectStore, cluster: str, key: str, keys: Keys | None
     return {name: value for name, value in entry.items() if name != FIELD}
 
 
+class _Link(NamedTuple):
+    """What an entry says of its place: its number in order, the hash of the one before, and where its copy lies."""
+
+    key: str
+    hash: str
+    previous: str
+    copy: str
+
+
+def refuse_removed(store: ObjectStore, cluster: str, prefix: str, *, since: str | None = None) -> None:
+    """Nothing where each record below `prefix` that the chain names lies there: who removes a copy takes nothing back.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        prefix: of the records.
+        since: key of a trusted record: the chain is read from its entry on, and must be whole there; None: all of it is read, and may
+            have gaps, which `audit_findings` names: else one gap would hold up everything for ever.
+
+    Raises:
+        UntrustedRecordError: a record is missing, or the chain is broken after `since`.
+    """
+    first = 1 if since is None else int(json.loads(store.get(since))[FIELD]["number"])
+    keys = [key for key in store.list(chain_prefix(cluster)) if key >= entry_key(cluster, first)]
+    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+        links = list(pool.map(lambda key: _link(key, store.get(key)), keys))
+    if since is not None:
+        _refuse_broken(store, cluster, links, since)
+    there = set(store.list(prefix))
+    for link in links:
+        if link.copy.startswith(prefix) and link.copy not in there:
+            raise UntrustedRecordError(
+                f"records of {cluster!r} not used: expected {store.uri_of(link.copy)}, which {store.uri_of(link.key)} of the audit chain "
+                "names, found nothing there: it was removed, or its writer was killed; copy that entry there, which has the same "
+                "bytes, and run again"
+            )
+
+
+def _link(key: str, data: bytes) -> _Link:
+    try:
+        link = json.loads(data)[FIELD]
+        return _Link(key, _hash(data), str(link["previous"]), str(link["copy"]))
+    except (ValueError, KeyError, TypeError):
+        return _Link(key, _hash(data), "", "")
+
+
+def _refuse_broken(store: ObjectStore, cluster: str, links: Sequence[_Link], since: str) -> None:
+    """Each entry has the hash of the one before, so the signature of the last one vouches for all of them."""
+    numbers = range(_number_of(links[0].key), _number_of(links[0].key) + len(links))
+    whole = [link.key for link in links] == [entry_key(cluster, number) for number in numbers]
+    linked = all(later.previous == before.hash for before, later in pairwise(links))
+    problem = "an entry that is gone or was changed"
+    if whole and linked:
+        problem = keys_from(os.environ).problem(json.loads(store.get(links[-1].key))) or ""
+    if problem:
+        raise UntrustedRecordError(
+            f"record {store.uri_of(since)} not used: expected a whole audit chain of {cluster!r} from its entry {links[0].key} on, found: "
+            f"{problem}; `kafka-maintenance audit verify` names the first break; ask again"
+        )
+
+
 class UntrustedRecordError(RefusedError):
     """A record that the audit chain does not hold, or that nobody signed whose signature counts."""
 
@@ -228,6 +292,7 @@ def audit_findings(
     """
     found: list[Finding] = []
     copies: dict[str, set[str]] = {}
+    named: dict[str, str] = {}
     number, previous, hashes = 0, _FIRST, {_FIRST}
     for key in store.list(chain_prefix(cluster)):
         data = store.get(key)
@@ -236,7 +301,9 @@ def audit_findings(
         if problem:
             found.append(Finding(key, problem))
         else:
-            copies.setdefault(json.loads(data)[FIELD]["copy"], set()).add(_hash(data))
+            copy = json.loads(data)[FIELD]["copy"]
+            copies.setdefault(copy, set()).add(_hash(data))
+            named[copy] = key
         previous = _hash(data)
         hashes.add(previous)
     if head is not None and head not in hashes:
@@ -244,11 +311,14 @@ def audit_findings(
             Finding(chain_prefix(cluster), f"no entry has the hash {head}, which was seen earlier: entries are gone")
         )
     for prefix in record_prefixes(cluster):
-        found += [
-            Finding(key, "the chain holds no such record: it was written or changed by somebody else")
-            for key in store.list(prefix)
-            if _hash(store.get(key)) not in copies.get(key, ())
-        ]
+        for key in store.list(prefix):
+            named.pop(key, None)
+            if _hash(store.get(key)) not in copies.get(key, ()):
+                found.append(Finding(key, "the chain holds no such record: it was written or changed by somebody else"))
+    found += [
+        Finding(copy, f"missing, and {key} of the chain names it: it was removed, or its writer was killed")
+        for copy, key in named.items()
+    ]
     return number, previous, tuple(found)
 
 
