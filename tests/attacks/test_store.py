@@ -343,7 +343,9 @@ class TestWithoutConditionalWrites:
             run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
         assert not asked.done()
         assert states_of(run)["approve"] == "failed"
-        assert store.list("v1/audit") == store.list("v1/approvals") == []
+        (planned,) = store.list("v1/approvals")
+        assert planned.endswith("-planned.json"), "the planning task's record, and no question"
+        assert len(store.list("v1/audit")) == 1
 
     def test_a_plan_is_not_applied(self, store, world, plan):
         from kafka_maintenance.operations.apply.plan import apply_plan
