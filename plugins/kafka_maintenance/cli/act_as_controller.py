@@ -1,7 +1,6 @@
 """`kafka-maintenance act-as-controller`: moves leaders by a few seconds as active controller; off unless switched on."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from kafka_maintenance.cli.arguments import (
     add_zookeeper_arguments,
     address_of,
 )
+from kafka_maintenance.cli.named_files import json_object
 from kafka_maintenance.cli.permission import add_permission_arguments, window_closed_now
-from kafka_maintenance.operations.errors import BadInputError
 
 
 def add_parsers(commands: Any) -> None:
@@ -78,10 +77,5 @@ def _controllership(arguments: argparse.Namespace, plan: Any, approved: Mapping[
 def _access(path: Path | None) -> Any:
     from controller_core.adapters.brokers.access import PLAIN_ACCESS, access_from  # noqa: PLC0415 - as above
 
-    if path is None:
-        return PLAIN_ACCESS
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise BadInputError(f"access to brokers not read: a JSON object expected in {path}, found: {error}") from error
-    return access_from(found)
+    found = json_object(path, "access to brokers")
+    return PLAIN_ACCESS if found is None else access_from(found)

@@ -20,9 +20,11 @@ def json_object(path: Path | None, what: str) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInputError(f"{what} not read: a JSON object expected in {path}, found: {error}") from error
+        raise BadInputError(
+            f"{what} not read: a JSON object expected in {path}, found: {error}; correct the file"
+        ) from error
     if not isinstance(found, dict):
-        raise BadInputError(f"{what} not read: a JSON object expected in {path}, found {found!r}")
+        raise BadInputError(f"{what} not read: a JSON object expected in {path}, found {found!r}; correct the file")
     return found
 
 
