@@ -11,7 +11,7 @@ from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.plans.store import read_plan, store_plan
 from tests.dags.policies import policy
-from tests.dags.runs import clear_task, gate_records, go_on, run_plan, states_of
+from tests.dags.runs import answered_by, clear_task, gate_records, go_on, open_gate, run_plan, states_of
 from tests.dags.world import CLUSTER
 
 __all__ = ["policy"]
@@ -82,3 +82,4 @@ def test_nobody_vouches_for_who_asked_in_a_run_that_was_cleared_before_its_gate_
     assert go_on(bag.dags[DAG], run)["approve"] == "awaiting_input"
     (asked,) = gate_records(tmp_path, "asked")
     assert asked["requester"] == requester
+    answered_by(clients["olivia"], "Reject")(open_gate(clients["ada"], DAG))  # other tests answer what they find open

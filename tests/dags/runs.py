@@ -21,7 +21,7 @@ WHEN_OPENED = pytest.mark.parametrize(
 """The Variable, the run's `act`, and the clusters that gated runs are opened for."""
 
 
-def _open_gate(client, dag_id):
+def open_gate(client, dag_id):
     gates = client.get(f"/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails", params={"response_received": False}).json()
     waiting = [gate for gate in gates["hitl_details"] if gate["task_instance"]["state"] == "awaiting_input"]
     return waiting[0] if waiting else None
@@ -52,7 +52,7 @@ def answering(clients, dag_id, act, *if_asked_again):
         later = iter(if_asked_again)
         while not over.wait(0.2):
             with running:
-                gate = _open_gate(clients["ada"], dag_id)
+                gate = open_gate(clients["ada"], dag_id)
                 if gate and not outcome.done():
                     try:
                         outcome.set_result(act(gate))
