@@ -19,7 +19,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ZooKeeperError
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.checks import Unmet, check
+from controller_core.plans.checks import check
 from controller_core.plans.conditions import LedBy
 from controller_core.plans.kinds.leaders import ACTIVE_S
 from controller_core.plans.observation import Observation
@@ -39,6 +39,7 @@ from kafka_maintenance.operations.act_as_controller.verified import VERIFY_TIMEO
 from kafka_maintenance.operations.apply.checks import refuse_beside, refuse_ended, refuse_foreign
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.plan import read_approved
+from kafka_maintenance.operations.apply.ready import closed_window
 from kafka_maintenance.operations.apply.receipt import Receipt, receipt_of
 from kafka_maintenance.operations.cluster.observe import SESSION_TIMEOUT_S, ZOOKEEPER_TIMEOUT_S, observe, session
 from kafka_maintenance.operations.errors import NotFinishedError, PlanStaleError, RefusedError, listed
@@ -219,12 +220,9 @@ class _Run:
         self._conclude(outcome.epoch or 0, leaders, {**left_out, **outcome.skipped})
 
     def _refuse_outside_window(self) -> None:
-        closed = self.window()
-        if closed is None:
+        reason = closed_window(self.window)
+        if reason is None:
             return
-        reason = Unmet(
-            "the change window", "that it is open", closed, "run again when it is, or break glass as the policy says"
-        )
         self._refuse([str(reason)])
         raise PlanStaleError(
             f"{self.name}: we do not become active controller: {reason}; nothing was written", (reason,)

@@ -3,7 +3,7 @@
 Source: docs/operations.md, "Applying".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
@@ -129,18 +129,23 @@ def leave_for_window(run: Run, number: int, *, was_asked: bool = False) -> None:
         PlanStaleError, NotFinishedError: the first step, or one under the rule to stop; recorded. The second where it was asked for.
         StillUnderWayError: a later one; recorded once. Look again later.
     """
-    closed = run.window()
-    if closed is None:
+    reason = closed_window(run.window)
+    if reason is None:
         return
-    advice = "run again when it is open, or break glass as the policy says"
-    reason = Unmet("the change window", "that it is open before each step", closed, advice)
     if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
         if was_asked:
             run.log.append(EventKind.UNFINISHED, step=number, reasons=[str(reason)])
             raise NotFinishedError(f"{run.name(number)}: not asked again: {reason}; receipt {run.log.uri}")
         refuse_stale(run, number, (reason,))
     _record_waiting(run, number, Awaited.WINDOW, (reason,))
-    raise _left(run, number, f"yet, the change window is closed ({closed})")
+    raise _left(run, number, f"yet, the change window is closed ({reason.found})")
+
+
+def closed_window(window: Callable[[], str | None]) -> Unmet | None:
+    """Why the policy lets nothing be asked for now; None where it does."""
+    closed = window()
+    advice = "run again when it is open, or break glass as the policy says"
+    return None if closed is None else Unmet("the change window", "that it is open before each step", closed, advice)
 
 
 def waits_for(events: Iterable[Event], number: int) -> Awaited | None:

@@ -98,9 +98,9 @@ def record_from(
 
 def disagreement(found: Asked, said: AirflowRecord) -> str | None:
     """Where Airflow's record of the answers is another than ours; None where they agree, or where a rule approved and nobody was asked."""
-    last = found.answers[-1]
-    if last.get("rule") is not None:
+    if found.rule is not None:
         return None
+    last = found.answers[-1]
     ours = (last["user"], tuple(last["options"]), last["comment"], _moment(last.get("responded_at")))
     theirs = (said.user, said.options, said.comment, _moment(said.responded_at))
     names = ("user", "options", "comment", "time")

@@ -47,6 +47,11 @@ class Asked:
         return tuple(Answered(str(each["user"]), str(each["comment"] or "")) for each in self.answers if each["user"])
 
     @property
+    def rule(self) -> Mapping[str, Any] | None:
+        """The rule of the policy that approved; None where a person answered, or nobody yet."""
+        return self.answers[-1].get("rule") if self.answers else None
+
+    @property
     def answered_at(self) -> datetime | None:
         """When the last answer was given, as Airflow says; of a rule when it was recorded."""
         given = (each.get("responded_at") or each["at"] for each in self.answers)

@@ -120,7 +120,7 @@ def window_closed(
     found = None if run is None else asked(store, cluster=cluster, run=run)
     if found is not None and policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:
         return None
-    return policy.closed(kind, now, found.answers[-1].get("rule") if found is not None and found.answers else None)
+    return policy.closed(kind, now, None if found is None else found.rule)
 
 
 def refuse_unsigned(policy: Policy, what: str) -> None:
@@ -192,8 +192,8 @@ def _problem(found: Asked, kind: str, policy: Policy, now: datetime, *, begun: b
     answered_at = found.answered_at
     if not begun and (answered_at is None or now - answered_at > policy.approval_valid):
         return f"approved at {answered_at}, which is more than {policy.approval_valid} ago; ask again"
-    rule = answers[-1].get("rule")
-    if rule is not None and rule not in map(dict, policy.rules.get("approve_by_rule", ())):
+    rule = found.rule
+    if rule is not None and dict(rule) not in map(dict, policy.rules.get("approve_by_rule", ())):
         return f"the policy has no rule {rule.get('name')!r} any more; ask a person"
     verdict = Verdict(()) if rule is not None else policy.verdict(kind, question["requester"], found.approvals)
     if verdict.missing:
