@@ -79,6 +79,8 @@ def test_while_kafka_works_the_triggerer_waits_and_the_record_is_that_of_one_run
     assert len(world.requests) == 1
     (applied,) = [ti for ti in run.get_task_instances() if ti.task_id == "apply_plan"]
     assert applied.try_number == 1
+    begun = receipt_of(tmp_path, plan)[0]["detail"]["start"]
+    assert begun == f"elect_preferred_leaders.{run.run_id}:{applied.max_tries}"
 
 
 def test_the_brake_ends_a_run_that_is_deferred_and_says_who_pulled_it(bag, clients, world, plan, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved, approved_plan, closed_window
-from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, run_name
+from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, run_name, start_name
 from kafka_maintenance.tasks.lineage import tell_lineage
 from kafka_maintenance.tasks.links import PLAN_AND_EXECUTION, push_links
 from kafka_maintenance.tasks.notifiers import ring
@@ -97,6 +97,7 @@ def _applied(kind: str, context: dict[str, Any], *, resumed: bool) -> dict[str, 
             zookeeper=cluster.address,
             now=datetime.now(UTC),
             run_id=run,
+            start=start_name(context),
             comment=approval.comment,
             approval=approval.record,
             permit=lambda: approved(kind, context, store=store),

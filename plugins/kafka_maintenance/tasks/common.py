@@ -132,8 +132,13 @@ def run_name(context: dict[str, Any]) -> str:
 
 
 def try_name(context: dict[str, Any]) -> str:
-    """Names a try of a task among those of its run, which sort in their order: a clear gives the task instance a fresh UUIDv7, a retry the next number."""
+    """Names a try of a task among those of its run, which sort in their order: each has a fresh UUIDv7, and a retry the next number."""
     return f"{context['ti'].id}-{context['ti'].try_number:04d}"
+
+
+def start_name(context: dict[str, Any]) -> str:
+    """Names the tries of a task that nobody asked for anew: a clear raises `max_tries`, a retry and a deferral leave it."""
+    return f"{run_name(context)}:{context['ti'].max_tries}"
 
 
 def cluster_of_run(context: dict[str, Any]) -> str:

@@ -56,7 +56,7 @@ _AWAY: Final = (ConnectionLostError, SessionExpiredError, ZooKeeperUnreachableEr
 class Attempt:
     """What one call of `apply_plan` needs for each session in which it goes on.
 
-    `begun` says that the lock was taken once, `stops` names what was asked of runs before this one, `lost_s` since when it is lost (`monotonic`),
+    `begun` says that the lock was taken once, `stops` names what was asked before this start, `lost_s` since when it is lost (`monotonic`),
     `waits` which step waits to be asked for without the lock; `now` is the time at `called_s` (`monotonic`).
     """
 

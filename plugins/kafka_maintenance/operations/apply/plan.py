@@ -59,6 +59,7 @@ def apply_plan(
     zookeeper: ClusterAddress | ZooKeeper,
     now: datetime,
     run_id: str | None = None,
+    start: str | None = None,
     comment: str | None = None,
     step_timeout_s: float | None = None,
     settle_timeout_s: float = SETTLE_TIMEOUT_S,
@@ -82,6 +83,7 @@ def apply_plan(
         zookeeper: the cluster's address, or a session on it.
         now: the time, with zone, for the record.
         run_id: names this run in lock and receipt; None makes one up.
+        start: names what a person or a schedule began: a stop holds for every later call of that start; None: this call is one of its own.
         comment: what the approver wrote, for the record.
         step_timeout_s: how long one step's outcome is waited for; None: as its kind says (`plans.kinds.KindRecord`).
         settle_timeout_s: how long a state may lag behind the end of its request.
@@ -129,7 +131,7 @@ def apply_plan(
         holder=Holder(approved_digest, run, approver, now.isoformat(timespec="seconds")),
         now=now,
         comment=comment,
-        who={"approval": approval, "principal": _principal(zookeeper)},
+        who={"approval": approval, "principal": _principal(zookeeper), "start": start},
         permit=permit,
         window=window,
         progress=progress,
@@ -139,7 +141,7 @@ def apply_plan(
         stop=stop or Stop(),
         patience_s=patience_s,
         begun=begun,
-        stops=_stops(log) if begun else stop_requests(store, plan.cluster, approved_digest),
+        stops=_earlier_stops(store, plan.cluster, log, start, resumed=begun),
         brokers=brokers,
     )
     attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, attempt.stops))
@@ -212,9 +214,14 @@ def _principal(zookeeper: ClusterAddress | ZooKeeper) -> str:
     return zookeeper.principal if isinstance(zookeeper, ClusterAddress) else "of the given session"
 
 
-def _stops(log: ReceiptLog) -> tuple[str, ...]:
-    """What was asked of earlier runs when the one that goes on was begun."""
-    return tuple(next(each for each in reversed(log.events) if each.event is EventKind.STARTED).detail.get("stops", ()))
+def _earlier_stops(
+    store: ObjectStore, cluster: str, log: ReceiptLog, start: str | None, *, resumed: bool
+) -> tuple[str, ...]:
+    """What was asked before this start was begun; what was asked since then holds for each of its calls."""
+    for each in reversed(log.events):
+        if each.event is EventKind.STARTED and (resumed or (start is not None and each.detail.get("start") == start)):
+            return tuple(each.detail.get("stops", ()))
+    return stop_requests(store, cluster, log.digest)
 
 
 def _requested(store: ObjectStore, cluster: str, digest: str, earlier: tuple[str, ...]) -> str | None:

@@ -93,6 +93,25 @@ def test_a_person_ends_a_run_and_it_is_not_tried_again(monkeypatch):
     assert not apply(store, plan, world).already_applied
 
 
+@pytest.mark.parametrize(
+    ("start", "stopped"),
+    [
+        pytest.param("run:2", True, id="a try that nobody asked for, as a worker that was lost leads to"),
+        pytest.param("run:4", False, id="a clear"),
+        pytest.param(None, False, id="a command"),
+    ],
+)
+def test_a_stop_holds_until_a_person_begins_the_plan_again(monkeypatch, start, stopped):
+    monkeypatch.setattr(stop_module, "LOOK_S", 0.0)
+    store, world, plan = planned(moves)
+    world.hangs = True
+    with pytest.raises(StillUnderWayError):
+        apply(store, plan, world, start="run:2", patience_s=0.0, step_timeout_s=600.0)
+    request_stop(store, "demo", plan.digest, by="ann", reason="peak hours", now=NOW)
+    with pytest.raises(StoppedForGoodError if stopped else StillUnderWayError):
+        apply(store, plan, world, start=start, patience_s=0.0, step_timeout_s=600.0)
+
+
 def test_what_a_dead_run_left_is_removed_as_it_was_shown():
     store, world, plan = under_way()
     shown = left_behind(store, "demo", world.zookeeper())
