@@ -132,7 +132,7 @@ def run_name(context: dict[str, Any]) -> str:
 
 
 def try_name(context: dict[str, Any]) -> str:
-    """Names a try of a task among those of its run, which sort in their order: each has a fresh UUIDv7, and a retry the next number."""
+    """Names a try of a task among those of its run, which sort in their order: by a UUIDv7, fresh after a clear and mostly after a failure, then by number."""
     return f"{context['ti'].id}-{context['ti'].try_number:04d}"
 
 
