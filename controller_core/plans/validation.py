@@ -11,7 +11,7 @@ from typing import Final, assert_never
 
 from controller_core.model.errors import InvalidPlanError
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_reasons
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
@@ -69,9 +69,8 @@ def check_plan(plan: Plan, where: str) -> None:
     """
     problems = tuple(_problems(plan))
     if problems:
-        more = f"; and {len(problems) - _SHOWN_MAX} more" if len(problems) > _SHOWN_MAX else ""
         raise InvalidPlanError(
-            f"plan {where} not taken: expected what is planned for {plan.kind}, found: {'; '.join(problems[:_SHOWN_MAX])}{more}; "
+            f"plan {where} not taken: expected what is planned for {plan.kind}, found: {first_reasons(problems, _SHOWN_MAX)}; "
             "make the plan again"
         )
 

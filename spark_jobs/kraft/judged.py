@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from controller_core.model.words import first_lines
 from spark_jobs.kraft.tree import Tree
 
 EVIDENCE_MAX = 20
@@ -42,5 +43,4 @@ def against(found: Iterable[str], otherwise: Verdict = Verdict.NOT_MET) -> Judge
     listed = list(found)
     if not listed:
         return Judged(Verdict.MET)
-    more = (f"… and {len(listed) - EVIDENCE_MAX} more",) if len(listed) > EVIDENCE_MAX else ()
-    return Judged(otherwise, (*listed[:EVIDENCE_MAX], *more))
+    return Judged(otherwise, first_lines(listed, EVIDENCE_MAX))

@@ -21,7 +21,7 @@ from controller_core.messages.effects import (
     WritePartitionStates,
 )
 from controller_core.model.partitions import BrokerId, PartitionAndReplica
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_names
 from spark_jobs.on_core.bridge import SnapshotRows, context_of
 from spark_jobs.on_core.simulate import outcome
 
@@ -112,12 +112,12 @@ def _end(
         left = sorted(each for each in context.reassignment_targets if each.topic == topic)
         if left:
             yield (
-                f"/admin/reassign_partitions still names {_cut(list(map(str, left)))}: where nothing else is left in it, only a "
+                f"/admin/reassign_partitions still names {first_names(left, _SHOWN)}: where nothing else is left in it, only a "
                 "new controller removes it"
             )
         return
     if never_led := [str(reason.partition) for reason in reasons if reason.kind is IneligibilityKind.NEVER_LED]:
-        yield f"the deletion of {topic} never ends: {_cut(never_led)} never had a leader (KAFKA-6650)"
+        yield f"the deletion of {topic} never ends: {first_names(never_led, _SHOWN)} never had a leader (KAFKA-6650)"
         return
     missing = sorted({broker for reason in reasons for broker in reason.brokers})
     brokers = sorted({replica.replica for replica in gone})
@@ -188,11 +188,6 @@ def _paths(effect: ZnodesOfTopic) -> list[str]:
             return [f"/admin/delete_topics/{topic}" for topic in topics]
         case _:
             assert_never(effect)
-
-
-def _cut(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _listed(brokers: list[BrokerId]) -> str:

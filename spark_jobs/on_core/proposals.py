@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_names
 from spark_jobs.on_core.bridge import Analysis, SnapshotRows
 from spark_jobs.planner import explain
 from spark_jobs.planner.columns import shorten
@@ -170,9 +170,9 @@ def explanation(plan: ReassignmentPlan) -> str:
     if leaving:
         dead = [state.broker_ids[row] for row in leaving if not state.live[row]]
         lines.append(
-            f"Brokers {_listed(state.broker_ids[leaving])} must be emptied: {int(before[leaving].sum())} replicas."
+            f"Brokers {first_names(state.broker_ids[leaving].tolist(), _SHOWN)} must be emptied: {int(before[leaving].sum())} replicas."
             + (
-                f" Of these {_listed(dead)} are not registered: starting them again makes their moves needless."
+                f" Of these {first_names(dead, _SHOWN)} are not registered: starting them again makes their moves needless."
                 * bool(dead)
             )
         )
@@ -192,14 +192,8 @@ def explanation(plan: ReassignmentPlan) -> str:
 
 
 def _changes(state: ClusterState, rows: list[Any], before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> str:
-    shown = [f"broker {state.broker_ids[row]} from {before[row]} to {after[row]}" for row in rows[:_SHOWN]]
-    rest = len(rows) - len(shown)
-    return ", ".join(shown) + (f", and {rest} more" if rest else "") + "."
-
-
-def _listed(brokers: Any) -> str:
-    names = [str(broker) for broker in brokers]
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    changes = [f"broker {state.broker_ids[row]} from {before[row]} to {after[row]}" for row in rows]
+    return f"{first_names(changes, _SHOWN)}."
 
 
 def _held(lists: Any, broker_count: int) -> np.ndarray[Any, Any]:

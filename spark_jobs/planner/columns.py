@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from controller_core.model.words import first_names
 from spark_jobs.planner.errors import InvalidStateError, RacksUnknownError
 
 Ints = npt.NDArray[np.int64]
@@ -27,8 +28,7 @@ _DURING_DELETION = -2  # Kafka's leader of a partition that is being deleted
 
 def shorten(values: Sequence[Any]) -> str:
     """Up to five values and the count of the rest, for a message."""
-    shown = ", ".join(str(value) for value in values[:_SHOWN_MAX])
-    return f"[{shown}]" if len(values) <= _SHOWN_MAX else f"[{shown} and {len(values) - _SHOWN_MAX} more]"
+    return f"[{first_names(values, _SHOWN_MAX)}]"
 
 
 def topic_codes(

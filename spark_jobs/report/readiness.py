@@ -6,7 +6,7 @@ Source: docs/kraft.md, "Fleet".
 from collections.abc import Mapping
 from typing import Any
 
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_names
 from spark_jobs.kraft.fleet import Standing, by_distance, in_the_way
 from spark_jobs.kraft.judged import Verdict
 from spark_jobs.kraft.phase import PhaseId
@@ -32,14 +32,14 @@ def readiness_sections(page: Page) -> list[Section]:
     ready = sum(one.ready for one in standings)
     texts = [f"{ready} of {counted(len(standings), 'cluster')} are ready as far as a snapshot tells (docs/kraft.md)."]
     if without:
-        texts.append(f"Not judged, their raw layer was not at hand: {_names(without)}.")
+        texts.append(f"Not judged, their raw layer was not at hand: {first_names(without, _NAMES_SHOWN)}.")
     rows = tuple(
         (one.cluster, one.phase, ", ".join(one.not_met) or "-", ", ".join(one.decide_first) or "-")
         for one in standings[:_CLUSTERS_SHOWN]
     )
     more = len(standings) - _CLUSTERS_SHOWN
     work = tuple(
-        (place, f"{rule} {_RULES[rule].title}", len(clusters), _names(clusters), _RULES[rule].mend)
+        (place, f"{rule} {_RULES[rule].title}", len(clusters), first_names(clusters, _NAMES_SHOWN), _RULES[rule].mend)
         for place, (rule, clusters) in enumerate(in_the_way(standings), 1)
     )
     parts = (
@@ -91,8 +91,3 @@ def phase_texts(rows: Rows) -> tuple[str, ...]:
 
 def _place(row: Mapping[str, Any]) -> int:
     return _PLACES[row["rule"]]
-
-
-def _names(clusters: list[str] | tuple[str, ...]) -> str:
-    more = len(clusters) - _NAMES_SHOWN
-    return ", ".join(clusters[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

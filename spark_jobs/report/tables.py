@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_reasons
 from spark_jobs.report.content import COMPARED, Changed, Rows
 from spark_jobs.report.page import Table
 from spark_jobs.report.today import GROUPS, in_order
 
 _ROWS_SHOWN = 15
+_REASONS_SHOWN = 3
 
 
 def plan_in_words(plan: Mapping[str, Any] | None) -> str:
@@ -94,8 +95,7 @@ def deletions_table(rows: Rows) -> Table:
     ordered = sorted(rows, key=lambda row: (row["eligible"], row["topic"]))
     lines = []
     for row in ordered:
-        texts = [reason["text"] for reason in row["reasons"]]
-        shown = "; ".join(texts[:3]) + (f"; and {len(texts) - 3} more" if len(texts) > 3 else "")  # noqa: PLR2004
+        shown = first_reasons([reason["text"] for reason in row["reasons"]], _REASONS_SHOWN)
         lines.append((row["topic"], row["partition_count"], "yes" if row["eligible"] else "no", shown, row["remedy"]))
     head = ("topic", "partitions", "eligible", "reasons", "what would help")
     return cut_table("Topics queued for deletion", head, lines)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_reasons
 from spark_jobs.report.content import COMPARED, SEVERITIES, Page, Rows
 
 GROUPS = ("broker or controller down", "offline", "below min ISR", "at risk", "hygiene")
@@ -92,8 +92,7 @@ def _of(cluster: str, text: str) -> str:
 
 
 def _listed(texts: list[str]) -> str:
-    more = len(texts) - _SHOWN
-    return "; ".join(texts[:_SHOWN]) + (f"; and {more} more, below" if more > 0 else "")
+    return first_reasons(texts, _SHOWN) + (", below" if len(texts) > _SHOWN else "")
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, int, str]:

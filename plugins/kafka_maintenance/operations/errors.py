@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from controller_core.model.errors import ControllerCoreError
+from controller_core.model.words import first_reasons
 from controller_core.plans.checks import Unmet
 
 _SHOWN_MAX = 10
@@ -78,5 +79,4 @@ class StoppedForGoodError(RefusedError):
 
 def listed(reasons: Sequence[object]) -> str:
     """The first reasons as one text, with the number of the others."""
-    shown = "; ".join(str(reason) for reason in reasons[:_SHOWN_MAX])
-    return shown if len(reasons) <= _SHOWN_MAX else f"{shown}; and {len(reasons) - _SHOWN_MAX} more"
+    return first_reasons(reasons, _SHOWN_MAX)

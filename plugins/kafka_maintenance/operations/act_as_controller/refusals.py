@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller_core.model.partitions import BrokerId
+from controller_core.model.words import first_names
 from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import ZooKeeperControllerRules
 from controller_core.plans.kinds.leaders import LEADERS_PER_RUN, isr_needs_controller
@@ -140,5 +141,4 @@ def _brokers(found: Prepared, *, confirmed_unfenced: bool) -> Iterator[Unmet]:
 
 
 def _shown(values: Sequence[object]) -> str:
-    more = f" and {len(values) - _SHOWN_MAX} more" if len(values) > _SHOWN_MAX else ""
-    return ", ".join(map(str, values[:_SHOWN_MAX])) + more
+    return first_names(values, _SHOWN_MAX)

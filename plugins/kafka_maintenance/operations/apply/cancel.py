@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
+from controller_core.model.words import first_lines
 from controller_core.plans.document import canonical
 from controller_core.plans.plan import Plan, PlanKind
 from controller_core.plans.verdicts import Fate, Verdict, verdicts, without
@@ -63,10 +64,8 @@ class Cancellation(NamedTuple):
         """For whoever decides."""
         of = f"step {self.step + 1} of {self.step_count} of plan {self.plan}"
         what = "go back to their former replicas, and the plan ends; what they have copied is lost, what is done stays"
-        lines = [f"{of}: {len(self.partitions)} partition(s) are under way, {what}"]
-        lines += [f"  {each}" for each in self.partitions[:_SHOWN_MAX]]
-        more = len(self.partitions) - _SHOWN_MAX
-        return "\n".join([*lines, *([f"  and {more} more"] if more > 0 else [])])
+        head = f"{of}: {len(self.partitions)} partition(s) are under way, {what}"
+        return "\n".join([head, *(f"  {each}" for each in first_lines(self.partitions, _SHOWN_MAX))])
 
 
 def cancellation(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
+from controller_core.model.words import first_names
 from controller_core.plans.kinds import (
     LINGER_AGE_MS,
     lingering_notifications,
@@ -130,9 +131,8 @@ def _lines(
         yield "notifications: none wait"
         return
     named = sorted({partition for each in notifications for partition in each.partitions})
-    shown = ", ".join(map(str, named[:_PARTITIONS_SHOWN_MAX]))
-    more = f", and {len(named) - _PARTITIONS_SHOWN_MAX} more" if len(named) > _PARTITIONS_SHOWN_MAX else ""
-    yield f"notifications: {len(notifications)} wait, the oldest for {oldest_age_s:.1f} s, naming {shown or 'nothing'}{more}"
+    shown = first_names(named, _PARTITIONS_SHOWN_MAX) or "nothing"
+    yield f"notifications: {len(notifications)} wait, the oldest for {oldest_age_s:.1f} s, naming {shown}"
     yield from (f"unreadable: {each.name}: {each.problem}" for each in notifications if each.problem)
     if not lingering_count:
         yield f"none is as old as {age_min_s:g} s: a living controller takes them in milliseconds, look again"

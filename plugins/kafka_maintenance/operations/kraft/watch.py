@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_lines
 from controller_core.znodes import decode_state
 from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
 from kafka_maintenance.operations.kraft.brokers_say import Topic, contradictions, cut_off
@@ -158,8 +158,7 @@ def _registered_as_zookeeper(tree: Tree, registrations: Mapping[int, bool] | Non
 
 def _go_unless(reasons: Iterable[str], phase: Phase, step: str) -> Judgement:
     waits = tuple(reasons)
-    more = (f"… and {len(waits) - _SHOWN_MAX} more",) if len(waits) > _SHOWN_MAX else ()
-    return Judgement(phase, Advice.WAIT if waits else Advice.GO, step, (*waits[:_SHOWN_MAX], *more))
+    return Judgement(phase, Advice.WAIT if waits else Advice.GO, step, first_lines(waits, _SHOWN_MAX))
 
 
 def _unregistered(tree: Tree) -> list[str]:
@@ -313,6 +312,5 @@ def _with_doubts(judgement: Judgement, doubts: list[str]) -> Judgement:
     """What is lost or differs is a reason to wait; where the way is back already it is named beside the others."""
     if not doubts:
         return judgement
-    more = (*doubts[:_SHOWN_MAX], *([f"… and {len(doubts) - _SHOWN_MAX} more"] if len(doubts) > _SHOWN_MAX else []))
     advice = Advice.WAIT if judgement.advice is Advice.GO else judgement.advice
-    return replace(judgement, advice=advice, reasons=(*judgement.reasons, *more))
+    return replace(judgement, advice=advice, reasons=(*judgement.reasons, *first_lines(doubts, _SHOWN_MAX)))

@@ -10,6 +10,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import BrokerId
+from controller_core.model.words import first_names
 from controller_core.ports.zookeeper import ZooKeeper
 from controller_core.runtime.laboratory import LaboratoryController, is_loopback
 from kafka_maintenance.operations.apply.stop import Stop
@@ -102,10 +103,9 @@ def begin_tree(session: ZooKeeper, address: ClusterAddress) -> None:
     if session.exists(MARKER) is None:
         found = sorted(set(session.children("/")) - {"zookeeper"})
         if found:
-            more = f" … and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
             raise RefusedError(
                 f"laboratory on {address} not started: expected an empty tree, or one that a laboratory began ({MARKER}), found "
-                f"{', '.join(found[:_SHOWN_MAX])}{more}; name an empty chroot of a throw-away ZooKeeper"
+                f"{first_names(found, _SHOWN_MAX)}; name an empty chroot of a throw-away ZooKeeper"
             )
         session.create(MARKER)
     for path in DIRECTORIES:

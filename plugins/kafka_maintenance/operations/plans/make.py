@@ -17,6 +17,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.controller.deletion_eligibility import deletion_eligibility
 from controller_core.controller.leader_imbalance import NOT_IN_ISR, leader_imbalance
 from controller_core.model.partitions import TopicPartition
+from controller_core.model.words import first_reasons
 from controller_core.plans.headroom import Headroom
 from controller_core.plans.kinds import (
     Refused,
@@ -326,7 +327,9 @@ def _deletable(seen: Seen, topics: Iterable[str]) -> tuple[list[str], list[LeftO
         if found.eligible or topic not in seen.observed.topics.keys() | unreadable.keys():
             eligible.append(topic)  # an unknown one is refused by name
         else:
-            left_out.append(LeftOut(topic, _joined([reason.text for reason in found.reasons])))
+            left_out.append(
+                LeftOut(topic, first_reasons([reason.text for reason in found.reasons], _REASONS_SHOWN_MAX))
+            )
     return eligible, left_out
 
 
@@ -444,11 +447,6 @@ def _why_not(partition: TopicPartition, observed: Observation) -> str | None:
 def _matches(topic: str, patterns: Iterable[str]) -> bool:
     wanted = tuple(patterns)
     return not wanted or any(fnmatchcase(topic, pattern) for pattern in wanted)
-
-
-def _joined(texts: Sequence[str]) -> str:
-    shown = "; ".join(texts[:_REASONS_SHOWN_MAX])
-    return shown if len(texts) <= _REASONS_SHOWN_MAX else f"{shown}; and {len(texts) - _REASONS_SHOWN_MAX} more reasons"
 
 
 __all__ = [

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from controller_core.model.partitions import TopicPartition
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_names
 from controller_core.plans.observation import Observation
 from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked, admin_client, said
 from kafka_maintenance.operations.errors import OperationError
@@ -143,8 +143,8 @@ def in_words(use: TopicUse) -> str:
     """All that was found, for the person who approves."""
     newest = "no record whose time is known" if use.newest is None else f"newest record of {_when(use.newest)}"
     groups = [f"{each.name} ({each.member_count} members)" for each in use.groups]
-    acls = "ACLs not known" if use.acls is None else f"ACLs: {_cut(use.acls) or 'none'}"
-    return f"{use.byte_count} bytes in one replica of each, {newest}, groups: {_cut(groups) or 'none'}, {acls}"
+    acls = "ACLs not known" if use.acls is None else f"ACLs: {first_names(use.acls, _SHOWN_MAX) or 'none'}"
+    return f"{use.byte_count} bytes in one replica of each, {newest}, groups: {first_names(groups, _SHOWN_MAX) or 'none'}, {acls}"
 
 
 def _newest(admin: Any, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, datetime]:
@@ -218,13 +218,7 @@ def _client_side(partition: TopicPartition) -> Any:
 
 
 def _named(groups: Sequence[str]) -> str:
-    return f"group{'s' if len(groups) > 1 else ''} {_cut(groups)}"
-
-
-def _cut(texts: Iterable[str]) -> str:
-    every = list(texts)
-    more = f" and {len(every) - _SHOWN_MAX} more" if len(every) > _SHOWN_MAX else ""
-    return ", ".join(every[:_SHOWN_MAX]) + more
+    return f"group{'s' if len(groups) > 1 else ''} {first_names(groups, _SHOWN_MAX)}"
 
 
 def _at(newest: datetime | None) -> str:

@@ -24,7 +24,7 @@ from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import ObjectMissingError
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_lines
 from kafka_maintenance.operations.errors import RefusedError, listed
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import Content, RestoreScope, restorable
@@ -300,9 +300,7 @@ def drill_text(report: DrillReport) -> str:
     lines += [f"note: {note}" for note in report.notes]
     if report.brokers:
         lines.append(report.brokers)
-    lines += [f"difference: {each}" for each in report.differences[:_SHOWN_MAX]]
-    if len(report.differences) > _SHOWN_MAX:
-        lines.append(f"… and {len(report.differences) - _SHOWN_MAX} more differences")
+    lines += first_lines(report.differences, _SHOWN_MAX, text=lambda each: f"difference: {each}")
     return "\n".join(lines)
 
 

@@ -133,5 +133,6 @@ def removals(surplus: Mapping[str, int], listening: Collection[str] = ()) -> lis
 
 
 def _some(paths: Sequence[str]) -> str:
+    # Not `first_names`: the notes are in the digest of a plan, and one that was approved with an older version has to keep it.
     more = f" … and {len(paths) - _SHOWN_MAX} more" if len(paths) > _SHOWN_MAX else ""
     return ", ".join(sorted(paths)[:_SHOWN_MAX]) + more

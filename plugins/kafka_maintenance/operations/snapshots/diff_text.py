@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any, Final
 
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_lines, first_names
 from controller_core.plans.plain import plain
 from kafka_maintenance.operations.snapshots.changes import KINDS, Change, Diff
 
@@ -23,9 +23,8 @@ def diff_lines(found: Diff) -> list[str]:
         f"to   {found.after} (zxid {found.after_zxid:#x}){_torn_text(found.after_torn)}",
     ]
     if found.not_compared:
-        more = f" … and {len(found.not_compared) - _SHOWN_MAX} more" if len(found.not_compared) > _SHOWN_MAX else ""
         lines.append(
-            f"not compared: {', '.join(found.not_compared[:_SHOWN_MAX])}{more} and what lies below: one side could not read "
+            f"not compared: {first_names(found.not_compared, _SHOWN_MAX)} and what lies below: one side could not read "
             "it, or it holds what cannot be parsed"
         )
     if found.acls_unknown:
@@ -40,9 +39,7 @@ def diff_lines(found: Diff) -> list[str]:
         group = [change for change in found.changes if change.kind == kind]
         if group:
             lines.append(f"{heading}: {len(group)}")
-            lines += [f"  {plain(_line(change))}" for change in group[:_SHOWN_MAX]]
-            if len(group) > _SHOWN_MAX:
-                lines.append(f"  … and {len(group) - _SHOWN_MAX} more")
+            lines += [f"  {each}" for each in first_lines(group, _SHOWN_MAX, text=lambda change: plain(_line(change)))]
     return lines
 
 

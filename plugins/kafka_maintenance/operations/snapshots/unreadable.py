@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from controller_core import znodes
 from controller_core.adapters.snapshot.manifest import Manifest
+from controller_core.model.words import first_lines
 
 _SHOWN_MAX: Final = 10
 _REQUESTS: Final[Mapping[str, str]] = {
@@ -98,11 +99,9 @@ def unreadable_text(manifests: Iterable[Manifest], about: Collection[str] | None
         counts = Counter({path: counts[path] for path in counts if any(is_hidden(each, {path}) for each in about)})
     lines = [
         f"{path} could not be read in {count} of {len(there)} snapshots: what it held then is unknown, not gone"
-        for path, count in sorted(counts.items())[:_SHOWN_MAX]
+        for path, count in sorted(counts.items())
     ]
-    if len(counts) > _SHOWN_MAX:
-        lines.append(f"… and {len(counts) - _SHOWN_MAX} more paths")
-    return lines
+    return list(first_lines(lines, _SHOWN_MAX))
 
 
 def _shown_rows(name: str, table: pa.Table, hidden: frozenset[str]) -> pa.Table:

@@ -123,7 +123,7 @@ def test_an_unreadable_notification_is_said():
 def test_many_partitions_are_cut_and_counted():
     world = cluster()
     world.notify(*(TopicPartition("t", n) for n in range(25)))
-    assert "t-19, and 5 more" in report(zookeeper=world.zookeeper(), now=later(world, 0)).text
+    assert "t-19 and 5 more" in report(zookeeper=world.zookeeper(), now=later(world, 0)).text
 
 
 def test_reporting_writes_nothing():

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from controller_core.model.words import counted
+from controller_core.model.words import counted, first_lines
 from kafka_maintenance.operations.kraft.certificate import Certificate
 from kafka_maintenance.operations.kraft.rehearsal.difference import Kind, counts_by_kind
 from kafka_maintenance.operations.kraft.rehearsal.obstacle import Obstacle
@@ -123,8 +123,7 @@ def _outcome_lines(outcome: Outcome) -> list[str]:
         if count:
             lines.append(f"  {count} {kind.value}")
             shown = [each.what for each in outcome.differences if each.kind is kind] if kind not in _QUIET else []
-            lines += [f"      {what}" for what in shown[:_SHOWN_MAX]]
-            lines += [f"      … and {len(shown) - _SHOWN_MAX} more"] if len(shown) > _SHOWN_MAX else []
+            lines += [f"      {what}" for what in first_lines(shown, _SHOWN_MAX)]
     return lines
 
 
