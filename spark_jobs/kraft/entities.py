@@ -3,6 +3,7 @@
 Source: Kafka 3.9 `ZkConfigMigrationClient`, `ZkAclMigrationClient`, `ClientQuotaControlManager`; docs/kraft.md.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -17,11 +18,16 @@ USER_QUOTAS: Final = frozenset(
     {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 )
 IP_QUOTAS: Final = frozenset({"connection_creation_rate"})
-WHOLE: Final = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
+WHOLE: Final[Mapping[str, int]] = {
+    "producer_byte_rate": 2**63 - 1,
+    "consumer_byte_rate": 2**63 - 1,
+    "connection_creation_rate": 2**31 - 1,
+}
+"""Rates that must be whole, with the greatest that Kafka takes; a negative one keeps the migration in `SYNC_KRAFT_TO_ZK` as a fraction does."""
 SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
-NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-DIGITS: Final = re.compile(r"[+-]?\d+")
-"""What Kafka's ZooKeeper-mode broker takes for a rate that must be whole: it does not start with `1e6` or `5.0` (`QuotaConfigHandler`)."""
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DIGITS: Final = re.compile(r"\+?[0-9]{1,19}")
+_BROKER_ID: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CREDENTIAL: Final = re.compile(r"salt=[^,]+,stored_key=[^,]+,server_key=[^,]+,iterations=\d+")
 _ADDRESS: Final = re.compile(r"<default>|[0-9A-Za-z.:_-]+")
@@ -62,7 +68,7 @@ def _bad_configs(tree: Tree) -> Iterator[str]:
             except MalformedZnodeError as error:
                 yield str(error)
     for name in tree.children("/config/brokers"):
-        if name != "<default>" and not name.removeprefix("-").isdecimal():
+        if name != "<default>" and not (_BROKER_ID.fullmatch(name) and -(2**31) <= int(name) < 2**31):
             yield f"/config/brokers/{name}: neither a broker id nor <default>"
 
 
@@ -89,12 +95,22 @@ def _bad_quotas(tree: Tree) -> Iterator[str]:
                         yield f"{path}: {key} is no credential"
                 elif key not in known:
                     yield f"{path}: {key} is no quota of {kind}"
-                elif not NUMBER.fullmatch(value):
+                elif not is_number(value):
                     yield f"{path}: {key}={value!r} is no number"
-                elif key in WHOLE and not DIGITS.fullmatch(value):
-                    yield f"{path}: {key}={value!r} is no whole number in digits"
+                elif key in WHOLE and not is_whole(key, value):
+                    yield f"{path}: {key}={value!r} is no whole number in digits, from 0 to {WHOLE[key]}"
             if is_secret(tree, path) and not directly and WITHHELD not in settings.values():
                 yield f"{path}: credentials stand elsewhere than directly under a user"
+
+
+def is_number(value: str) -> bool:
+    """Whether Kafka reads the value of a quota as a finite number."""
+    return bool(_NUMBER.fullmatch(value)) and math.isfinite(float(value))
+
+
+def is_whole(key: str, value: str) -> bool:
+    """Whether Kafka takes the value of a rate of `WHOLE`: its ZooKeeper-mode broker does not start with `1e6` or `5.0` (`QuotaConfigHandler`)."""
+    return bool(_DIGITS.fullmatch(value)) and int(value) <= WHOLE[key]
 
 
 def passwords(tree: Tree) -> Judged:

@@ -5,68 +5,19 @@ Source: Kafka 3.9 `ZkMigrationClient.migrateTopics`, `KRaftMigrationDriver.areZk
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import LeaderAndIsr, ReplicaAssignment
 from controller_core.znodes import decode_config, decode_producer_id_block, decode_state
 from spark_jobs.kraft.judged import Judged, Verdict, against
+from spark_jobs.kraft.topic_configs import doubtful_settings
 from spark_jobs.kraft.tree import TOPICS, Tree
 
 ZERO_ID: Final = "A" * 22
 """What Kafka calls Uuid.ZERO_UUID: no id."""
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_WHOLE: Final = frozenset(
-    [
-        "delete.retention.ms",
-        "file.delete.delay.ms",
-        "flush.messages",
-        "flush.ms",
-        "index.interval.bytes",
-        "local.retention.bytes",
-        "local.retention.ms",
-        "max.compaction.lag.ms",
-        "max.message.bytes",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "message.timestamp.difference.max.ms",
-        "min.compaction.lag.ms",
-        "min.insync.replicas",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.index.bytes",
-        "segment.jitter.ms",
-        "segment.ms",
-    ]
-)
-_BOOLEAN: Final = frozenset(
-    [
-        "message.downconversion.enable",
-        "preallocate",
-        "remote.storage.enable",
-        "remote.log.copy.disable",
-        "remote.log.delete.on.disable",
-        "unclean.leader.election.enable",
-    ]
-)
-_OTHER: Final = frozenset(
-    [
-        "cleanup.policy",
-        "compression.type",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
-        "message.format.version",
-        "message.timestamp.type",
-        "min.cleanable.dirty.ratio",
-    ]
-)
-TOPIC_CONFIGS: Final = _WHOLE | _BOOLEAN | _OTHER
-"""Configs of a topic in Kafka 3.9 (`LogConfig`)."""
 
 
 def ids(tree: Tree) -> Judged:
@@ -93,9 +44,7 @@ def _bad_ids(tree: Tree) -> Iterator[str]:
 
 def brokers(tree: Tree) -> Judged:
     """R4: every broker that has a replica is registered, and every registration is a number."""
-    strange = [
-        f"/brokers/ids/{name}: not a broker id" for name in tree.children("/brokers/ids") if not name.isdecimal()
-    ]
+    strange = [f"{path}: not a broker id" for path in tree.strange_registrations]
     missing = [
         f"/brokers/ids: broker {broker} is missing; it holds {partition}"
         for broker, partition in sorted(tree.replica_brokers.items())
@@ -182,17 +131,7 @@ def doubtful_configs(tree: Tree) -> Iterator[str]:
         except MalformedZnodeError as error:
             yield str(error)
             continue
-        yield from (f"{path}: {reason}" for reason in _bad_values(config))
-
-
-def _bad_values(config: Mapping[str, str]) -> Iterator[str]:
-    for key, value in sorted(config.items()):
-        if key not in TOPIC_CONFIGS:
-            yield f"{key} is no config of a topic in Kafka 3.9"
-        elif key in _WHOLE and not value.removeprefix("-").isdecimal():
-            yield f"{key}={value!r} is no whole number"
-        elif key in _BOOLEAN and value.lower() not in {"true", "false"}:
-            yield f"{key}={value!r} is neither true nor false"
+        yield from (f"{path}: {reason}" for _, reason in doubtful_settings(config))
 
 
 def unlisted_states(tree: Tree) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from controller_core.adapters.snapshot.format import NO_PERMISSION
 from controller_core.adapters.snapshot.secrets import SECRET
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.znodes import decode_topic
+from controller_core.znodes import broker_id_of, decode_topic
 from controller_core.znodes.partitions import TopicZnode
 
 TOPICS = "/brokers/topics"
@@ -48,10 +48,12 @@ class Tree:
 
     def below(self, path: str) -> Iterator[str]:
         """Paths below `path`, sorted, without itself."""
-        for name in self.children(path):
-            child = f"{path.rstrip('/')}/{name}"
-            yield child
-            yield from self.below(child)
+        waiting = [path]
+        while waiting:  # a tree may be deeper than calls can be nested
+            parent = waiting.pop()
+            if parent != path:
+                yield parent
+            waiting += [f"{parent.rstrip('/')}/{name}" for name in reversed(self.children(parent))]
 
     def unread(self, reason: str = NO_PERMISSION) -> tuple[str, ...]:
         """Paths whose content the snapshot lacks for this reason."""
@@ -90,8 +92,24 @@ class Tree:
 
     @cached_property
     def registered(self) -> frozenset[int]:
-        """Ids in `/brokers/ids` that are numbers."""
-        return frozenset(int(name) for name in self.children("/brokers/ids") if name.isdecimal())
+        """Ids in `/brokers/ids` that are numbers of 32 bits."""
+        return frozenset(broker for broker in self._registrations.values() if broker is not None)
+
+    @property
+    def strange_registrations(self) -> tuple[str, ...]:
+        """Paths below `/brokers/ids` that name no broker."""
+        return tuple(path for path, broker in self._registrations.items() if broker is None)
+
+    @cached_property
+    def _registrations(self) -> Mapping[str, int | None]:
+        found: dict[str, int | None] = {}
+        for name in self.children("/brokers/ids"):
+            path = f"/brokers/ids/{name}"
+            try:
+                found[path] = broker_id_of(path)
+            except MalformedZnodeError:
+                found[path] = None
+        return found
 
     @cached_property
     def _children(self) -> Mapping[str, tuple[str, ...]]:

@@ -122,14 +122,15 @@ def _quotas(tree: Tree) -> Iterator[Repair]:
 
 
 def _corrected(root: str, key: str, value: str) -> str | None:
-    """A quota that Kafka takes; None where it has to go: an unknown key, or no number."""
+    """A quota that Kafka takes; None where it has to go: an unknown key, no number, or a rate out of its range."""
     if key in entities.SCRAM:
         return value
-    if key not in (entities.IP_QUOTAS if root == "ips" else entities.USER_QUOTAS) or not entities.NUMBER.fullmatch(
-        value
-    ):
+    if key not in (entities.IP_QUOTAS if root == "ips" else entities.USER_QUOTAS) or not entities.is_number(value):
         return None
-    return str(int(float(value))) if key in entities.WHOLE and not entities.DIGITS.fullmatch(value) else value
+    if key not in entities.WHOLE or entities.is_whole(key, value):
+        return value
+    whole = str(int(float(value)))
+    return whole if entities.is_whole(key, whole) else None
 
 
 def _config(settings: Mapping[str, str]) -> bytes:

@@ -53,6 +53,13 @@ def test_a_healthy_tree_raises_no_alarm():
     assert is_ready(certify(tree(), MANIFEST))
 
 
+@pytest.mark.parametrize("root", ["/config/users", "/kafka-acl"])
+def test_a_tree_deeper_than_calls_nest_is_judged(root):
+    deep = root + "/x" * 2000
+    assert list(tree({deep: b""}).below(root))[-1] == deep
+    assert certify(tree({deep: b""}), MANIFEST).judged
+
+
 def test_every_rule_is_there_once_and_in_order():
     assert [rule.id for rule in RULES] == [f"R{number}" for number in range(1, 26)]
 
@@ -70,6 +77,7 @@ def test_every_rule_is_there_once_and_in_order():
         pytest.param({TOPIC: topic(1, 2, topic_id="A" * 22)}, {"R3"}, id="E3 zeros"),
         pytest.param({TOPIC: topic(1, 2, 9)}, {"R4"}, id="E4 an unregistered broker"),
         pytest.param({"/brokers/ids/x": BROKER}, {"R4"}, id="E5 an id that is no number"),
+        pytest.param({"/brokers/ids/2147483648": BROKER}, {"R4"}, id="E5 an id beyond 32 bits"),
         pytest.param({STATE: GONE}, {"R6"}, id="E6 no state"),
         pytest.param({STATE: b"garbage"}, {"R6"}, id="E6 garbage"),
         pytest.param({STATE: b""}, {"R6"}, id="E7 empty"),
@@ -78,12 +86,18 @@ def test_every_rule_is_there_once_and_in_order():
         pytest.param({TOPIC: topic(), STATE: GONE}, {"R6", "R7"}, id="E10 no replicas"),
         pytest.param({"/config/topics/orders": b'{"version":1,"config":{"retention.ms":5}}'}, {"R10"}, id="E15 a value is a number"),
         pytest.param({"/config/brokers/abc": config()}, {"R10"}, id="E20 a broker that is no number"),
+        pytest.param({"/config/brokers/2147483648": config()}, {"R10"}, id="E20 a broker beyond 32 bits"),
         pytest.param({"/config/users/ada": config(producer_byte_rate="abc")}, {"R12"}, id="E23 a quota is text"),
+        pytest.param({"/config/users/ada": config(request_percentage="٣")}, {"R12"}, id="E23 digits of another script"),
         pytest.param({"/config/users/100%": config()}, {"R12"}, id="E23 a name that cannot be decoded"),
         pytest.param({"/config/users/u/clients/c": config(**{"SCRAM-SHA-256": "x"})}, {"R12"}, id="E23 SCRAM below a client"),
         pytest.param({"/config/users/ada": config(no_such_rate="5")}, {"R12"}, id="E24 an unknown quota"),
         pytest.param({"/config/clients/c": config(consumer_byte_rate="2048.5")}, {"R12"}, id="E24 a fraction"),
         pytest.param({"/config/ips/10.0.0.1": config(connection_creation_rate="5.5")}, {"R12"}, id="E24 a fraction of an ip"),
+        pytest.param({"/config/users/ada": config(producer_byte_rate="-1")}, {"R12"}, id="E24 a negative rate"),
+        pytest.param({"/config/users/ada": config(consumer_byte_rate="9223372036854775808")}, {"R12"}, id="E24 a rate beyond 64 bits"),
+        pytest.param({"/config/ips/10.0.0.1": config(connection_creation_rate="2147483648")}, {"R12"}, id="E24 a rate of an ip beyond 32 bits"),
+        pytest.param({"/config/users/ada": config(request_percentage="1e400")}, {"R12"}, id="E24 more than a double holds"),
         pytest.param({"/kafka-acl/Widget/w": acl()}, {"R14"}, id="E28 an unknown type"),
         pytest.param({"/kafka-acl/Topic/t": acl(operation="Fly")}, {"R14"}, id="E28 an unknown operation"),
         pytest.param({"/kafka-acl/Topic/t": b""}, {"R14"}, id="E28 empty"),

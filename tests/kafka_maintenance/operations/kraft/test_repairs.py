@@ -48,6 +48,28 @@ def test_only_what_brokers_accept_while_they_run_is_corrected():
     )
 
 
+@pytest.mark.parametrize(
+    ("rate", "kept"),
+    [
+        ("5.5", "5"),
+        ("1e6", "1000000"),
+        ("0", "0"),
+        ("-5", None),
+        ("-0.5", "0"),
+        ("99999999999999999999", None),
+        ("9223372036854775807", "9223372036854775807"),
+        ("1e30", None),
+        ("1e400", None),
+        ("NaN", None),
+    ],
+)
+def test_a_corrected_rate_is_one_that_kafka_takes_and_one_out_of_range_goes(rate, kept):
+    path = "/config/users/ada"
+    damaged = tree({path: config(producer_byte_rate=rate)})
+    found = {**dict.fromkeys([path], encoded(config(producer_byte_rate=rate)).decode()), **dict(corrections(damaged))}
+    assert json.loads(found[path])["config"] == ({} if kept is None else {"producer_byte_rate": kept})
+
+
 @pytest.fixture
 def store():
     return MemoryStore("repairs")

@@ -61,7 +61,7 @@ def _against_records(tree: Tree, migrated: Migrated) -> Iterator[Difference]:
             yield _both(mine, theirs, unusable, twins)
 
 
-def _both(mine: Fact, theirs: Fact, unusable: Mapping[str, str], twins: frozenset[str]) -> Difference:
+def _both(mine: Fact, theirs: Fact, unusable: Mapping[str, list[str]], twins: frozenset[str]) -> Difference:
     where = shown(mine)
     if mine.key[0] == "PARTITION" and len(mine.value) == _STATE_FIELDS:
         if mine.value == theirs.value[:_STATE_FIELDS]:
@@ -76,15 +76,18 @@ def _both(mine: Fact, theirs: Fact, unusable: Mapping[str, str], twins: frozense
         return Difference(Kind.LOST, f"{mine.path}: another topic has the same id; KRaft keeps one of them")
     state_path = f"{TOPICS}/{mine.key[1]}/partitions/{mine.key[2]}/state" if mine.key[0] == "PARTITION" else mine.path
     if state_path in unusable and mine.key[0] in {"PARTITION", "TOPIC"}:
-        return Difference(Kind.UNUSABLE, unusable[state_path])
+        return Difference(Kind.UNUSABLE, unusable[state_path][0])
     if mine.key[0] == "CONFIG" and mine.value == REDACTED:
         return Difference(Kind.UNUSABLE, f"{where}: a password; check that the quorum can decode it")
     if mine.key[0] == "USER_SCRAM_CREDENTIAL" and not mine.path.startswith("/config/users/"):
         return Difference(
             Kind.INVENTED, f"{mine.path}: a credential that stands here becomes one of user {mine.key[1]}"
         )
-    if mine.key[0] == "CONFIG" and mine.key[3] in unusable.get(mine.path, ""):
-        return Difference(Kind.UNUSABLE, unusable[mine.path])
+    if mine.key[0] == "CONFIG":
+        named = tuple(f"{mine.path}: {mine.key[3]}{end}" for end in ("=", " "))
+        for reason in unusable.get(mine.path, ()):
+            if reason.startswith(named):
+                return Difference(Kind.UNUSABLE, reason)
     if mine.key[0] == "ACCESS_CONTROL_ENTRY" and UNKNOWN in mine.key[6:]:
         return Difference(
             Kind.LOST, f"{mine.path}: an operation or permission that Kafka does not know becomes UNKNOWN"
@@ -211,10 +214,12 @@ def _unread_configs(tree: Tree) -> Iterator[str]:
                 yield path
 
 
-def _unusable(tree: Tree) -> Mapping[str, str]:
-    """Path → why what is copied from it verbatim is of no use."""
-    texts = (*topics.out_of_order(tree), *topics.doubtful_configs(tree), *topics.doubtful_names(tree))
-    return {text.partition(": ")[0]: text for text in texts}
+def _unusable(tree: Tree) -> Mapping[str, list[str]]:
+    """Path → why what is copied from it verbatim is of no use: of a config a reason for each of its settings."""
+    found: dict[str, list[str]] = {}
+    for text in (*topics.out_of_order(tree), *topics.doubtful_configs(tree), *topics.doubtful_names(tree)):
+        found.setdefault(text.partition(": ")[0], []).append(text)
+    return found
 
 
 def _twins(tree: Tree) -> frozenset[str]:

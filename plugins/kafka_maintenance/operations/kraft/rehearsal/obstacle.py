@@ -110,7 +110,7 @@ def units(tree: Tree) -> tuple[str, ...]:
     ]
     found += list(tree.below("/delegation_token/tokens"))
     found += [path for path in ("/latest_producer_id_block",) if path in tree]
-    found += [f"/brokers/ids/{name}" for name in tree.children("/brokers/ids") if not name.isdecimal()]
+    found += tree.strange_registrations
     marked = {unit for path in suspected if (unit := unit_of(path, frozenset(found)))}
     return tuple(sorted(found, key=lambda unit: unit not in marked))
 
