@@ -21,10 +21,11 @@ class Verdict(Enum):
 
 
 class Judged(NamedTuple):
-    """A verdict with what it rests on: `path: what is there`, or a question."""
+    """A verdict with what it rests on: `path: what is there`, or a question; `found` is all of it where `evidence` is cut."""
 
     verdict: Verdict
     evidence: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,4 +44,4 @@ def against(found: Iterable[str], otherwise: Verdict = Verdict.NOT_MET) -> Judge
     listed = list(found)
     if not listed:
         return Judged(Verdict.MET)
-    return Judged(otherwise, first_lines(listed, EVIDENCE_MAX))
+    return Judged(otherwise, first_lines(listed, EVIDENCE_MAX), tuple(listed))

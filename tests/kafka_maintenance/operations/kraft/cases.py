@@ -233,8 +233,8 @@ class Stage:
         whole = tree(each.changes)
         copy = copy_of(whole)
         if each.leftovers:
-            for path in {"/controller", "/migration"} & each.changes.keys():
-                copy = copy.with_data(path, whole.data(path))
+            left = {"/controller", "/migration"} & each.changes.keys()
+            copy = copy.with_data({path: whole.data(path) for path in left})
         self.count += 1
         name = f"case-{self.storage.version}-{self.count}"
         found = attempt(copy, self.storage, self.zookeeper, name, dict(each.settings))

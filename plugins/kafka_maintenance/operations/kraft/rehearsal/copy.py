@@ -40,10 +40,11 @@ class Copy:
         """Partitions that topics list."""
         return sum(len(topic.assignments) for topic in self.tree.topics.values() if not isinstance(topic, str))
 
-    def without(self, path: str) -> "Copy":
-        """The copy without a znode and what belongs to it; without the whole topic where it is of a topic."""
-        root = "/".join(path.split("/")[:4]) if path.startswith(f"{TOPICS}/") else path
-        return self.only((), (root,))
+    def without(self, *paths: str) -> "Copy":
+        """The copy without these znodes and what belongs to them; without the whole topic of each that is of a topic."""
+        return self.only(
+            (), ("/".join(path.split("/")[:4]) if path.startswith(f"{TOPICS}/") else path for path in paths)
+        )
 
     def only(self, kept: Iterable[str], among: Iterable[str]) -> "Copy":
         """The copy with only `kept` of the units `among`, and with everything that belongs to none of them."""
@@ -51,9 +52,10 @@ class Copy:
         znodes = {path: znode for path, znode in self.tree.znodes.items() if unit_of(path, dropped) is None}
         return replace(self, tree=replace(self.tree, znodes=znodes))
 
-    def with_data(self, path: str, data: bytes | None) -> "Copy":
-        """The copy with other data in one znode."""
-        return replace(self, tree=replace(self.tree, znodes={**self.tree.znodes, path: Znode(data)}))
+    def with_data(self, written: Mapping[str, bytes | None]) -> "Copy":
+        """The copy with other data in these znodes."""
+        znodes = {path: Znode(data) for path, data in written.items()}
+        return replace(self, tree=replace(self.tree, znodes={**self.tree.znodes, **znodes}))
 
     def with_brokers(self, brokers: Iterable[int]) -> "Copy":
         """The copy with more imitated brokers: a registration may be persistent and empty."""

@@ -62,12 +62,12 @@ def telling_lines(log: str) -> tuple[str, ...]:
 
 
 def suspects(tree: Tree) -> Mapping[str, str]:
-    """Path → id of the first rule whose evidence names it: of those that are not met, then of those to be decided first."""
+    """Path → id of the first rule that names it: of those that are not met, then of those to be decided first."""
     judged = [(rule.id, rule.judge(tree)) for rule in RULES]
     found: dict[str, str] = {}
     for verdict in (Verdict.NOT_MET, Verdict.DECIDE):
-        for rule, (its_verdict, evidence) in judged:
-            for line in evidence if its_verdict is verdict else ():
+        for rule, its in judged:
+            for line in (its.found or its.evidence) if its.verdict is verdict else ():
                 if line.startswith("/"):
                     found.setdefault(line.partition(": ")[0], rule)
     return found
@@ -111,7 +111,8 @@ def units(tree: Tree) -> tuple[str, ...]:
     found += list(tree.below("/delegation_token/tokens"))
     found += [path for path in ("/latest_producer_id_block",) if path in tree]
     found += tree.strange_registrations
-    marked = {unit for path in suspected if (unit := unit_of(path, frozenset(found)))}
+    all_units = frozenset(found)
+    marked = {unit for path in suspected if (unit := unit_of(path, all_units))}
     return tuple(sorted(found, key=lambda unit: unit not in marked))
 
 
@@ -163,7 +164,7 @@ def _nobody(copy: Copy, match: re.Match[str]) -> _Found | None:
 def _controller_epoch(copy: Copy, match: re.Match[str]) -> _Found | None:
     del match
     path = "/controller_epoch"
-    return ("R5", path, copy.with_data(path, b"1"))
+    return ("R5", path, copy.with_data({path: b"1"}))
 
 
 def _left_over(copy: Copy, match: re.Match[str]) -> _Found | None:

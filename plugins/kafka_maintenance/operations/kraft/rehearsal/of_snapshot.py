@@ -109,9 +109,8 @@ def _with_real(real: RealBrokers, copy: Copy, outcome: Outcome, quorum: Quorum, 
 
 def repaired(copy: Copy, wanted: tuple[Repair, ...]) -> Copy:
     """The copy with the repairs done."""
-    for repair in wanted:
-        copy = copy.without(repair.path) if repair.data is None else copy.with_data(repair.path, repair.data)
-    return copy
+    removed = [each.path for each in wanted if each.data is None]
+    return copy.without(*removed).with_data({each.path: each.data for each in wanted if each.data is not None})
 
 
 def _opened(raw: pa.Table, sealer: SnapshotSealer) -> Mapping[str, bytes]:

@@ -349,14 +349,15 @@ def _small(copy: Copy) -> tuple[Copy, int]:
     """At most a hundred topics, for each real replica is a folder on disk, and nothing dynamic that names hosts or files; topics left out."""
     topics = [f"{TOPICS}/{name}" for name in copy.tree.children(TOPICS)]
     small = copy.only(topics[:TOPICS_MAX], topics)
+    kept: dict[str, bytes | None] = {}
     for path in small.tree.below("/config/brokers"):
         try:
             config = decode_config(small.tree.data(path), path=path).config
         except MalformedZnodeError:
             continue
-        kept = {key: value for key, value in config.items() if not _ELSEWHERE.match(key)}
-        small = small.with_data(path, json.dumps({"version": 1, "config": kept}).encode())
-    return small, max(0, len(topics) - TOPICS_MAX)
+        settings = {key: value for key, value in config.items() if not _ELSEWHERE.match(key)}
+        kept[path] = json.dumps({"version": 1, "config": settings}).encode()
+    return small.with_data(kept), max(0, len(topics) - TOPICS_MAX)
 
 
 _SAID: Final[Sequence[tuple[str, str]]] = (

@@ -204,8 +204,8 @@ class _Stage:
         others = []
         if obstacle.rule not in {None, "R4", "R5"}:
             others = [path for path, rule in suspects(rest.tree).items() if rule == obstacle.rule and path in rest.tree]
-        for path in others:
-            rest = rest.without(path)
+        if others:
+            rest = rest.without(*others)
         self._obstacles.append(replace(obstacle, others=tuple(others)))
         self._copy = rest
 
@@ -240,5 +240,5 @@ def _with_cluster_id(copy: Copy) -> tuple[Copy, list[Obstacle]]:
     except MalformedZnodeError as error:
         fresh = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         obstacle = Obstacle(End.NOT_STARTED, "", str(error), "/cluster/id", "R17")
-        return copy.with_data("/cluster/id", encode_cluster_id(fresh)), [obstacle]
+        return copy.with_data({"/cluster/id": encode_cluster_id(fresh)}), [obstacle]
     return copy, []

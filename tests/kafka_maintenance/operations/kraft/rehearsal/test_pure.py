@@ -14,7 +14,7 @@ from kafka_maintenance.operations.kraft.asked import Answer, Answers
 from kafka_maintenance.operations.kraft.certificate import certify
 from kafka_maintenance.operations.kraft.rehearsal import real_brokers
 from kafka_maintenance.operations.kraft.rehearsal.attempt import DUAL_WRITE, Attempt, Cost, End, await_end
-from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
+from kafka_maintenance.operations.kraft.rehearsal.copy import Copy, copy_of
 from kafka_maintenance.operations.kraft.rehearsal.obstacle import (
     first_culprit,
     from_log,
@@ -22,6 +22,7 @@ from kafka_maintenance.operations.kraft.rehearsal.obstacle import (
     telling_lines,
     units,
 )
+from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import repaired
 from kafka_maintenance.operations.kraft.rehearsal.planned_broker import (
     Place,
     in_kraft_mode,
@@ -153,6 +154,25 @@ def test_suspects_come_first():
     damaged = tree({"/config/users/zoe": config(no_such="5"), STATE: b""})
     assert suspects(damaged) == {STATE: "R6", "/config/users/zoe": "R12"}
     assert set(units(damaged)[:2]) == {TOPIC, "/config/users/zoe"}
+
+
+def test_every_suspect_is_named_however_many_there_are():
+    damaged = {f"/config/clients/c{number}": config(consumer_byte_rate="1.5") for number in range(30)}
+    assert suspects(tree(damaged)) == dict.fromkeys(sorted(damaged), "R12")
+
+
+def test_many_repairs_make_one_copy_not_one_each(monkeypatch):
+    damaged = {
+        f"/config/{kind}{number}": config(consumer_byte_rate="1.5")
+        for kind in ("topics/gone", "clients/c")
+        for number in range(30)
+    }
+    copies, copy = [], copy_of(tree(damaged))
+    monkeypatch.setattr(
+        Copy, "only", lambda self, *units, only=Copy.only: (copies.append(units), only(self, *units))[1]
+    )
+    assert repairs(repaired(copy, repairs(copy.tree)).tree) == ()
+    assert len(copies) == 1
 
 
 def test_the_lines_of_a_log_that_tell_why():
