@@ -4,17 +4,17 @@ Source: docs/kraft.md, "Fleet".
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.words import counted
 from kafka_maintenance.operations.kraft.certificate import Certificate, certify, is_ready
+from kafka_maintenance.operations.record.departures import departures
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
-    manifest_keys,
+    known_clusters,
     newest_snapshot,
-    place_of,
     public_configs,
     read_raw,
 )
@@ -28,10 +28,11 @@ FLEET_COLUMNS: Final = ("cluster", "phase", "not met", "decide first", "judged u
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """`certificates` by distance to ready, the nearest first; `unusable`: cluster → why it was not judged."""
+    """`certificates` by distance to ready, the nearest first; `unusable`: cluster → why it was not judged; `left`: cluster → since when it has left ZooKeeper."""
 
     certificates: tuple[Certificate, ...]
     unusable: Mapping[str, str]
+    left: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def standings(self) -> tuple[Standing, ...]:
@@ -40,29 +41,40 @@ class Fleet:
 
     @property
     def ready(self) -> bool:
-        """Whether every cluster was judged and has no obstacle in its snapshot."""
+        """Whether every cluster that lives in ZooKeeper was judged and has no obstacle in its snapshot."""
         return not self.unusable and all(is_ready(each) for each in self.certificates)
 
 
 def certify_fleet(store: ObjectStore) -> Fleet:
-    """Judges the newest snapshot of every cluster of the store; one that cannot be read is named, and hides no other."""
+    """Judges the newest snapshot of every cluster of the store that has not left ZooKeeper; one that cannot be read, or has none, is named, and hides no other.
+
+    Raises:
+        ObjectDamagedError: whether a cluster has left cannot be read.
+    """
     judged: list[Certificate] = []
     unusable: dict[str, str] = {}
-    for cluster in sorted({place_of(key)[0] for key in manifest_keys(store)}):
+    left = {cluster: departure.at for cluster, departure in departures(store).items()}
+    for cluster in known_clusters(store):
+        if cluster in left:
+            continue
         try:
             manifest = newest_snapshot(store, cluster)
-            if manifest is not None:
-                tree = tree_of(read_raw(store, manifest), public_configs(store, manifest))
-                judged.append(certify(tree, manifest))
+            if manifest is None:
+                unusable[cluster] = "expected a published snapshot of it, found none; take one"
+                continue
+            tree = tree_of(read_raw(store, manifest), public_configs(store, manifest))
+            judged.append(certify(tree, manifest))
         except UNUSABLE as error:
             unusable[cluster] = str(error)
-    return fleet_of(judged, unusable)
+    return fleet_of(judged, unusable, left)
 
 
-def fleet_of(certificates: Sequence[Certificate], unusable: Mapping[str, str]) -> Fleet:
+def fleet_of(
+    certificates: Sequence[Certificate], unusable: Mapping[str, str], left: Mapping[str, str] | None = None
+) -> Fleet:
     """The fleet in the order of the distance to ready."""
     of = {each.cluster: each for each in certificates}
-    return Fleet(tuple(of[one.cluster] for one in by_distance(map(_standing, certificates))), unusable)
+    return Fleet(tuple(of[one.cluster] for one in by_distance(map(_standing, certificates))), unusable, left or {})
 
 
 def fleet_text(fleet: Fleet) -> str:
@@ -85,8 +97,12 @@ def fleet_rows(fleet: Fleet) -> list[tuple[str, ...]]:
 
 
 def fleet_remarks(fleet: Fleet) -> list[str]:
-    """What is missing most often, then what was not judged."""
-    return [*_missing(fleet), *(f"not judged: {cluster}: {why}" for cluster, why in fleet.unusable.items())]
+    """What is missing most often, then what was not judged, and what has left ZooKeeper."""
+    return [
+        *_missing(fleet),
+        *(f"not judged: {cluster}: {why}" for cluster, why in fleet.unusable.items()),
+        *(f"not judged: {cluster}: it has left ZooKeeper ({at})" for cluster, at in fleet.left.items()),
+    ]
 
 
 def fleet_json(fleet: Fleet) -> dict[str, Any]:
@@ -107,13 +123,14 @@ def fleet_json(fleet: Fleet) -> dict[str, Any]:
         ],
         "in_the_way": [{"rule": rule, "clusters": list(clusters)} for rule, clusters in in_the_way(fleet.standings)],
         "not_judged": dict(fleet.unusable),
+        "left_zookeeper": dict(fleet.left),
     }
 
 
 def _missing(fleet: Fleet) -> Iterator[str]:
     found = in_the_way(fleet.standings)
-    if not found:
-        yield "no rule is broken in any cluster"
+    if not found and fleet.certificates:
+        yield "no rule is broken in any cluster that was judged"
     titles = {rule.id: rule for rule in RULES}
     for rule, clusters in found:
         yield f"{rule} {titles[rule].title}, in {counted(len(clusters), 'cluster')} ({', '.join(clusters)}): {titles[rule].mend}"

@@ -196,11 +196,15 @@ def require_cluster(store: ObjectStore, cluster: str | None) -> None:
         ValueError: no cluster can be called that.
     """
     if not store.list(f"{ROOT}/cluster=" if cluster is None else cluster_prefix(cluster)):
-        known = sorted({key.split("/")[1].removeprefix("cluster=") for key in store.list(f"{ROOT}/cluster=")})
         raise BadInputError(
             f"cluster{'' if cluster is None else f' {cluster!r}'} not found in {store.uri!r}: expected one with a snapshot there, known are "
-            f"{listed(known) or 'none'}; correct the name or the address of the store, or take a snapshot first"
+            f"{listed(known_clusters(store)) or 'none'}; correct the name or the address of the store, or take a snapshot first"
         )
+
+
+def known_clusters(store: ObjectStore) -> list[str]:
+    """Clusters of which the store holds anything of a snapshot, be it what a killed run left. One listing."""
+    return sorted({key.split("/")[1].removeprefix("cluster=") for key in store.list(f"{ROOT}/cluster=")})
 
 
 def at_once(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

@@ -2,12 +2,26 @@
 
 from types import SimpleNamespace
 
-from controller_core.adapters.object_store.open import MemoryStore
-from kafka_maintenance.operations.kraft import fleet as operation
+import pytest
+
+from controller_core.adapters.object_store.open import FolderStore
+from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.kraft.certificate import certify
+from kafka_maintenance.operations.kraft.departure import leave
 from kafka_maintenance.operations.kraft.fleet import certify_fleet, fleet_json, fleet_of, fleet_text
 from spark_jobs.kraft.fleet import in_the_way
-from tests.kafka_maintenance.operations.kraft.trees import MANIFEST, MIGRATION, STATE, TOPIC, config, state, topic, tree
+from tests.kafka_maintenance.operations.kraft.trees import (
+    MANIFEST,
+    MIGRATION,
+    NOW,
+    STATE,
+    TOPIC,
+    config,
+    state,
+    topic,
+    tree,
+)
+from tests.kafka_maintenance.snapshot_world import stored_day
 
 FRACTION = {"/config/clients/c": config(consumer_byte_rate="1.5")}
 WORLDS = {
@@ -47,17 +61,34 @@ def test_the_rule_that_most_clusters_break_comes_first_with_its_clusters():
     assert [each["cluster"] for each in fleet_json(fleet)["clusters"] if each["ready"]] == ["ready", "decide"]
 
 
-def test_a_cluster_that_cannot_be_read_hides_no_other(monkeypatch):
-    from controller_core.model.errors import ObjectDamagedError
+@pytest.fixture
+def store(tmp_path):
+    store = FolderStore(tmp_path)
+    for cluster in ("blue", "green"):
+        stored_day(store, NOW, 1, cluster=cluster)
+    return store
 
-    def newest(_, cluster):
-        if cluster == "broken":
-            raise ObjectDamagedError("manifest is damaged")
 
-    monkeypatch.setattr(operation, "newest_snapshot", newest)
-    monkeypatch.setattr(
-        operation,
-        "manifest_keys",
-        lambda _: [f"v1/cluster={name}/date=2026-11-23/snap=1/manifest.json" for name in ("broken", "empty")],
-    )
-    assert dict(certify_fleet(MemoryStore("x")).unusable) == {"broken": "manifest is damaged"}
+def test_a_cluster_that_cannot_be_read_or_has_no_snapshot_hides_no_other(store):
+    store.delete(store.list("v1/cluster=green/")[0])
+    store.put("v1/cluster=new/date=2026-11-23/snap=1/raw.parquet", b"")
+    fleet = certify_fleet(store)
+    assert [each.cluster for each in fleet.certificates] == ["blue"]
+    assert fleet.unusable["new"] == "expected a published snapshot of it, found none; take one"
+    assert fleet.unusable.keys() == {"green", "new"}
+
+
+def test_a_store_without_a_published_snapshot_is_not_called_ready(tmp_path, capsys):
+    FolderStore(tmp_path).put("v1/cluster=new/date=2026-11-23/snap=1/raw.parquet", b"")
+    assert main(["kraft", "fleet", "--store", str(tmp_path)]) == 4
+    assert capsys.readouterr().out.splitlines()[-1].startswith("not judged: new: expected a published snapshot of it")
+
+
+def test_a_cluster_that_has_left_zookeeper_stands_in_nobodys_way(store):
+    leave(store, "blue", by="ann", reason="finalised", now=NOW)
+    fleet = certify_fleet(store)
+    assert [each.cluster for each in fleet.certificates] == ["green"]
+    assert fleet_json(fleet)["left_zookeeper"] == {"blue": "2026-11-23T02:00:00+00:00"}
+    assert fleet_text(fleet).endswith("not judged: blue: it has left ZooKeeper (2026-11-23T02:00:00+00:00)")
+    leave(store, "green", by="ann", reason="finalised", now=NOW)
+    assert certify_fleet(store).ready
