@@ -5,7 +5,7 @@ A person says so, once the quorum is finalised; a mistake is taken back the same
 """
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
@@ -17,6 +17,7 @@ from kafka_maintenance.operations.record.audit import AuditChain
 
 PREFIX: Final = f"{ROOT}/kraft/cluster="
 _LEFT, _RETURNED = "left", "returned"
+_MOMENT: Final = "%Y%m%dT%H%M%S%fZ"
 
 
 class Departure(NamedTuple):
@@ -67,8 +68,12 @@ def refuse_departed(store: ObjectStore, cluster: str) -> None:
 
 
 def _append(store: ObjectStore, departure: Departure, what: str) -> None:
-    moment = datetime.fromisoformat(departure.at).astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-    key = f"{PREFIX}{departure.cluster}/{moment}-{what}.json"
+    moment = datetime.fromisoformat(departure.at).astimezone(UTC)
+    folder = f"{PREFIX}{departure.cluster}/"
+    for newest in store.list(folder)[-1:]:  # what is said last counts, whatever the clocks of two machines say
+        known = datetime.strptime(newest.removeprefix(folder).partition("-")[0], _MOMENT).replace(tzinfo=UTC)
+        moment = max(moment, known + timedelta(microseconds=1))
+    key = f"{folder}{moment.strftime(_MOMENT)}-{what}.json"
     AuditChain(store, departure.cluster).append(f"{what}_zookeeper", key, departure._asdict())
 
 

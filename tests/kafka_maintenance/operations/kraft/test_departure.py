@@ -59,6 +59,17 @@ def test_a_second_call_changes_nothing_and_a_return_is_taken_back_again(store):
     assert departures(store) == {"blue": again}
 
 
+@pytest.mark.parametrize(
+    "clock", [NOW, NOW - timedelta(minutes=5)], ids=["in the same second", "by a clock that is late"]
+)
+def test_what_is_said_last_counts(store, clock):
+    left(store)
+    come_back(store, "blue", by="bob", reason="the wrong cluster", now=clock)
+    assert departures(store) == {}
+    assert departures(store) == {} != {"blue": left(store, at=clock)} == departures(store)
+    assert audit_findings(store, "blue", keys=keys_from({}))[2] == ()
+
+
 def test_what_cannot_be_recorded_says_why(store):
     with pytest.raises(ObjectMissingError, match="expected a snapshot of it"):
         left(store, "red")
