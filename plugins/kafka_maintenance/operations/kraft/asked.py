@@ -90,10 +90,16 @@ def ask_brokers(brokers: BrokersAsked, at: datetime, timeout_s: float = ANSWER_T
 
 def _answer(admin: Any, broker: int) -> Answer:
     from kafka.admin import ConfigResource, ConfigResourceType  # noqa: PLC0415 - as above
+    from kafka.errors import ClusterAuthorizationFailedError  # noqa: PLC0415 - as above
 
     wanted = ConfigResource(ConfigResourceType.BROKER, str(broker), list(SETTINGS))
     configs = admin.describe_configs([wanted], config_filter="all")["broker"][str(broker)]
     (log_dirs,) = admin.describe_log_dirs(brokers=[broker])
+    for what, told in (("settings", configs), ("log directories", log_dirs["log_dirs"])):
+        if not told:  # the client does not tell a refusal from an empty list
+            raise ClusterAuthorizationFailedError(
+                f"{what} expected, none told; allow this user to describe the cluster and its configs"
+            )
     return Answer(
         version=tuple(admin.get_broker_version_data(broker).broker_version[:2]),
         settings={name: None if each["is_sensitive"] else each["value"] for name, each in configs.items()},
@@ -116,9 +122,9 @@ def with_answers(certificate: Certificate, tree: Tree, answers: Answers) -> Cert
     judged = dict(certificate.judged)
     for rule, judge in _RULES.items():
         before = judged[rule]
-        if before.verdict is Verdict.NOT_MET or not answers.brokers:
-            continue
-        found = judge(answers, before)
+        if before.verdict in {Verdict.NOT_MET, Verdict.MET}:
+            continue  # the snapshot decides
+        found = judge(answers, before) if answers.brokers else before
         if found.verdict is Verdict.MET and silent:
             found = Judged(Verdict.ASK, (*found.evidence, *before.evidence))
         evidence = tuple(each if each in before.evidence else f"{each} {when}" for each in found.evidence)
@@ -151,8 +157,6 @@ def _protocol_version(answers: Answers, before: Judged) -> Judged:
 
 
 def _passwords(answers: Answers, before: Judged) -> Judged:
-    if before.verdict is Verdict.MET:
-        return before
     return Judged(
         before.verdict,
         (*before.evidence, f"password.encoder.secret is set on brokers {_who(answers, 'password.encoder.secret')}"),
@@ -168,8 +172,6 @@ def _authorizer(answers: Answers, before: Judged) -> Judged:
 
 
 def _tokens(answers: Answers, before: Judged) -> Judged:
-    if before.verdict is Verdict.MET:
-        return before
     names = ("delegation.token.secret.key", "delegation.token.master.key")
     return Judged(before.verdict, (*before.evidence, f"{names[0]} is set on brokers {_who(answers, *names)}"))
 

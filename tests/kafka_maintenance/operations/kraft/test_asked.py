@@ -3,12 +3,15 @@
 import json
 
 import pytest
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from kafka_maintenance.cli.main import main
-from kafka_maintenance.operations.kraft.asked import Answer, Answers, with_answers
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
+from kafka_maintenance.operations.kraft.asked import Answer, Answers, NoBrokerAnsweredError, ask_brokers, with_answers
 from kafka_maintenance.operations.kraft.certificate import certify
 from kafka_maintenance.servers import KafkaCluster
-from spark_jobs.kraft.judged import Verdict
+from kafka_maintenance.servers.process import wait_until
+from spark_jobs.kraft.judged import Judged, Verdict
 from tests.kafka_maintenance.operations.kraft.trees import MANIFEST, NOW, acl, config, tree
 
 SETTINGS = {
@@ -87,6 +90,16 @@ def test_silence_is_no_answer():
     assert {rule for rule, each in found.items() if each.verdict is Verdict.ASK} >= {"R15", "R19", "R20", "R22"}
     assert any("broker 2 did not answer: TimeoutError" in each for each in found["R19"].evidence)
     assert judged(answer(log_dirs={"/a": 56}), silent={2: "x"})["R20"].verdict is Verdict.NOT_MET
+    assert found["R13"] == found["R16"] == Judged(Verdict.MET)  # by the snapshot, whoever is silent
+
+
+def test_where_nobody_answers_each_question_says_who_was_silent():
+    found = judged(silent={1: "not allowed", 2: "TimeoutError"})
+    before = certify(tree(), MANIFEST).judged
+    for rule in ("R1", "R2", "R15", "R19", "R20", "R21", "R22", "R23"):
+        assert found[rule].verdict is before[rule].verdict is Verdict.ASK
+        assert found[rule].evidence[:-2] == before[rule].evidence
+        assert found[rule].evidence[-2].startswith("broker 1 did not answer: not allowed (brokers, ")
 
 
 def test_a_registered_broker_that_was_not_found_is_silent():
@@ -110,3 +123,30 @@ def test_real_brokers_are_asked(tmp_path, capsys):
     assert rules["R1"]["evidence"][0].startswith("brokers answer as Kafka 3.9; the patch level is not told (brokers, ")
     assert "inter.broker.protocol.version is 3.9-IV0" in rules["R2"]["evidence"][0]
     assert rules["R19"]["verdict"] == rules["R20"]["verdict"] == "met"
+
+
+@pytest.mark.kafka
+def test_what_real_brokers_do_not_allow_is_no_answer(tmp_path):
+    authorizer = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    nobody = ACL(
+        principal="User:nobody",
+        host="*",
+        operation=ACLOperation.DESCRIBE,
+        permission_type=ACLPermissionType.ALLOW,
+        resource_pattern=ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"),
+    )
+    with KafkaCluster("3.9", brokers=1, mode="shared_jvm", config=authorizer) as kafka:
+        brokers = BrokersAsked(kafka.bootstrap_servers)
+        assert (
+            ask_brokers(brokers, NOW).brokers[1].settings["authorizer.class.name"]
+            == authorizer["authorizer.class.name"]
+        )
+        with admin_client("rights taken away", brokers, 30, NoBrokerAnsweredError) as admin:
+            admin.create_acls([nobody])
+        wait_until(lambda: ask_brokers(brokers, NOW).silent, timeout_s=30, what="the ACL to count")
+        found = ask_brokers(brokers, NOW)
+    assert not found.brokers
+    assert "allow this user to describe the cluster and its configs" in found.silent[1]
