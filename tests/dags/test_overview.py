@@ -142,7 +142,7 @@ def test_a_row_leads_to_report_runs_and_gates_of_its_cluster(clients, world, tmp
     assert row["Snapshot"]["tone"] is None, "it is that of the analysis, and none is looked for in the store"
     led = {name: row[name]["href"] for name in ("Report", "Runs", "Approvals", "Mode")}
     assert led == {
-        "Report": f"date-report?date={today()}",
+        "Report": f"date-report?date={today()}&cluster={CLUSTER}",
         "Runs": f"executions?cluster={CLUSTER}",
         "Approvals": f"approvals?cluster={CLUSTER}",
         "Mode": f"kraft?cluster={CLUSTER}",

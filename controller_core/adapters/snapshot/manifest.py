@@ -117,6 +117,11 @@ def dated_in_the_future(manifest: Manifest, now: datetime) -> bool:
     return manifest.taken_at - now > CLOCK_SLACK
 
 
+def last_date(now: datetime) -> date:
+    """The last UTC date that is not in the future: what is stored of a later one counts for nothing, until that date has come."""
+    return (now + CLOCK_SLACK).date()
+
+
 _NOT_IN_DOCUMENT: Final = ("uri", "prefix", "digest", "extra")
 _LATER: Final = frozenset({"acls"})
 """Fields that earlier manifests do not have."""

@@ -1,7 +1,7 @@
 """`alarms`: findings that call for a person, and acknowledging those that may stand."""
 
 import argparse
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kafka_maintenance.cli.arguments import (
@@ -60,12 +60,12 @@ def add_parsers(commands: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> ExitStatus:
-    from kafka_maintenance.operations.analysis.alarms import alarms_of  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.analysis.alarms import alarms_of_date  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.analysis.overviews import require_overview  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     newest = require_overview(store)
-    found = alarms_of(store, newest.manifest, date.fromisoformat(newest.date), mildest=arguments.mildest)
+    found = alarms_of_date(store, newest, mildest=arguments.mildest)
     lines = [each.text for each in found] or [f"no finding of that severity on {newest.date}"]
     rows = [
         (

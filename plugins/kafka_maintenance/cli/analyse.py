@@ -188,10 +188,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _newest_day(store: Any, now: datetime) -> date:
-    from controller_core.adapters.snapshot.manifest import CLOCK_SLACK  # noqa: PLC0415 - as above
+    from controller_core.adapters.snapshot.manifest import last_date  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of  # noqa: PLC0415 - as above
 
-    last = (now + CLOCK_SLACK).date()
+    last = last_date(now)
     days = [day for day in (date.fromisoformat(place_of(key)[1]) for key in manifest_keys(store)) if day <= last]
     if not days:
         raise BadInputError(

@@ -96,9 +96,9 @@ def report(request: Request, dag_id: DagId, run_id: RunId) -> Response:
 
 
 @app.get("/date-report", dependencies=[_ANALYSES])
-def date_report(request: Request, date: Name) -> Response:
-    """The current report of a date, whoever analysed it."""
-    return _report(request, lambda: report_of_date(hooks.store(), date))
+def date_report(request: Request, date: Name, cluster: Text = "") -> Response:
+    """The current report of a date, whoever analysed it; that which has the cluster, where one is named."""
+    return _report(request, lambda: report_of_date(hooks.store(), date, cluster))
 
 
 def _report(request: Request, read: Callable[[], str]) -> Response:

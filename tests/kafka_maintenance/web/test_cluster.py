@@ -1,12 +1,15 @@
 """The page Cluster: of many findings the worst are shown, and the rest is counted."""
 
+import json
+from datetime import timedelta
+
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.web.views import cluster
-from tests.kafka_maintenance.web.fleet import Sick, publish, publish_date
+from tests.kafka_maintenance.web.fleet import Sick, publish, publish_date, today
 
-ALPHA = Sick("alpha")
+ALPHA, BETA = Sick("alpha"), Sick("beta")
 SHOWN_MAX = 4
 
 
@@ -66,3 +69,38 @@ def test_what_is_in_progress_is_shown_however_many_are_worse(tmp_path):
     _, work = tables_of(tmp_path, found(9, "offline", "critical") + moving)
     assert [row[0].text for row in work.rows] == ["stuck_reassignment", *["being_reassigned"] * 3]
     assert work.more == 2
+
+
+def test_what_an_analysis_did_not_look_for_makes_no_finding_new(tmp_path):
+    store, lagging = open_store(str(tmp_path)), found(1, "under_replicated", "warning")
+    publish_date(store, [ALPHA], 2, more={"findings": lagging})
+    without_findings(store, 1)
+    publish_date(store, [ALPHA], 0, more={"findings": lagging})
+    publish(store, [ALPHA], dates=0)
+    table = cluster.cluster_page(store, ALPHA.name).sections[0].blocks[0]
+    assert [row[2].text for row in table.rows] == ["standing"]
+    (note,) = cluster.cluster_page(store, ALPHA.name, date=str(today() - timedelta(days=1))).sections[0].blocks
+    assert note.text == "The analysis did not look for findings."
+
+
+def without_findings(store, day):
+    """The analysis of a date that was asked for other results only."""
+    publish_date(store, [ALPHA], day)
+    date = today() - timedelta(days=day)
+    (key,) = store.list(f"v1/overviews/date={date}/")
+    overview = json.loads(store.get(key))
+    overview["clusters"][ALPHA.name] |= dict.fromkeys(("critical_count", "warning_count", "info_count"))
+    store.put(key, json.dumps(overview).encode())
+    store.delete(overview["manifest"].replace("manifest.json", "findings.parquet"))
+
+
+def test_a_cluster_that_the_newest_run_of_the_date_left_out_is_shown_as_the_run_before_found_it(tmp_path):
+    store = open_store(str(tmp_path))
+    publish(store, [ALPHA], dates=0)
+    publish_date(store, [ALPHA, BETA], 0, more={"findings": found(1, "offline", "critical")})
+    publish_date(store, [BETA], 0, run="z_of_beta_alone")
+    page = cluster.cluster_page(store, ALPHA.name, against=BETA.name)
+    sections = {section.anchor: section.blocks for section in page.sections}
+    assert [row[0].text for row in sections["findings"][0].rows] == ["offline"]
+    assert sections["brokers"][0].id == "broker-heat"
+    assert sections["compare"][1].id == "comparison"

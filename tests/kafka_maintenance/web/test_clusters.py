@@ -1,7 +1,7 @@
 """The page Clusters: the age of the newest snapshot, and what an analysis did not look for, which is unknown and not zero."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,31 +10,32 @@ from kafka_maintenance.operations.analysis.overviews import PREFIX, keep_overvie
 from kafka_maintenance.web.render import page_html
 from kafka_maintenance.web.views.clusters import Listed, clusters_page
 from tests.kafka_maintenance.snapshot_world import stored_day
-from tests.kafka_maintenance.web.fleet import Sick, publish_date
+from tests.kafka_maintenance.web.fleet import Sick, publish_date, today
 
 NOON = datetime(2026, 6, 30, 12, tzinfo=UTC)
 ALPHA = Sick("alpha", critical=2, warnings=3)
 
 
 @pytest.mark.parametrize(
-    ("days_ago", "shown"),
+    ("taken", "shown"),
     [
         pytest.param((), "no snapshot yet", id="none"),
-        pytest.param((3, 0), "11 h", id="of today"),
-        pytest.param((3,), "3 d", id="of an earlier date"),
-        pytest.param((-30, 3), "3 d", id="one is dated in the future"),
+        pytest.param(((3, 1), (0, 1)), "11 h", id="of today"),
+        pytest.param(((3, 1),), "3 d", id="of an earlier date"),
+        pytest.param(((-30, 1), (3, 1)), "3 d", id="one is dated in the future"),
+        pytest.param(((0, 1), (0, 17)), "11 h", id="one is dated in the future, and of today"),
     ],
 )
-def test_the_age_of_the_newest_snapshot(request, days_ago, shown):
+def test_the_age_of_the_newest_snapshot(request, taken, shown):
     store = MemoryStore(request.node.name)
-    for days in days_ago:
-        stored_day(store, NOON, days)
+    for days_ago, hour in taken:
+        stored_day(store, NOON, days_ago, hour=hour)
     page = clusters_page(store, [Listed(name="alpha")], {}, now=NOON)
     assert shown in page_html(page, nonce="n")
 
 
-def cells_of(store):
-    (table,) = clusters_page(store, [Listed(name="alpha")], {}, now=datetime.now(UTC)).sections[0].blocks
+def cells_of(store, now=None):
+    (table,) = clusters_page(store, [Listed(name="alpha")], {}, now=now or datetime.now(UTC)).sections[0].blocks
     return dict(zip([column.name for column in table.columns], table.rows[0], strict=True))
 
 
@@ -64,7 +65,36 @@ def test_the_mode_without_findings_is_that_of_the_phase(tmp_path, phase, mode, t
 
 def test_a_date_without_findings_is_passed_over_in_the_trend(tmp_path):
     store = open_store(str(tmp_path))
-    publish_date(store, [ALPHA], 1)
+    publish_date(store, [ALPHA], 2)
     publish_date(store, [ALPHA], 0)
-    keep(store, "9999-12-31")
+    keep(store, str(today() - timedelta(days=1)))
     assert cells_of(store)["Trend"].text == "1 to 5 findings over 2 dates"
+
+
+def test_a_cluster_that_the_newest_run_of_the_date_left_out_is_shown_as_the_run_before_found_it(tmp_path):
+    store = open_store(str(tmp_path))
+    publish_date(store, [ALPHA, Sick("beta")], 0)
+    publish_date(store, [Sick("beta")], 0, run="z_of_beta_alone")
+    cells = cells_of(store)
+    assert (cells["Severity"].text, cells["Critical"].text, cells["Report"].text) == ("critical", "2", str(today()))
+
+
+def test_an_analysis_dated_in_the_future_is_not_the_newest(tmp_path):
+    store = open_store(str(tmp_path))
+    publish_date(store, [ALPHA], 0)
+    publish_date(store, [Sick("alpha")], -300)
+    cells = cells_of(store)
+    assert (cells["Severity"].text, cells["Report"].text) == ("critical", str(today()))
+
+
+@pytest.mark.parametrize(
+    ("taken", "age"),
+    [
+        pytest.param("2026-06-30T12:50:00+00:00", "0 s", id="a clock that is a little fast"),
+        pytest.param("2026-06-30T17:00:00+00:00", "none", id="dated in the future, and the store has no other one"),
+    ],
+)
+def test_the_age_of_the_analysed_snapshot(tmp_path, taken, age):
+    store = open_store(str(tmp_path))
+    keep(store, "2026-06-30", taken_at=taken)
+    assert cells_of(store, NOON)["Snapshot"].text == age

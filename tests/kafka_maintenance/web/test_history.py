@@ -1,6 +1,6 @@
 """The page History: the failure drill of the date that is picked, and the trend of any number of the stored tables."""
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -14,6 +14,7 @@ from kafka_maintenance.web.blocks import Figure
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.history import NOT_SEEN, Asked, history_page
 from kafka_maintenance.web.views.trend import Measure
+from tests.kafka_maintenance.snapshot_world import NOON, stored_day
 from tests.kafka_maintenance.web.fleet import Sick, publish_date, today
 
 BEFORE, UNANALYSED, NEWEST = map(str, DAYS[-3:])
@@ -157,3 +158,13 @@ def test_a_date_that_cannot_be_read_is_a_gap_and_is_named(store, tmp_path):
 def test_a_table_without_any_value_says_so(store):
     _, note = blocks(store, "trend-section", trend=Measure("requests", "partition", "mean"))
     assert note.text == "No date has a value of it."
+
+
+def test_a_date_in_the_future_is_compared_and_drawn_only_where_it_is_named(store):
+    stored_day(store, NOON, -9000, cluster=CLUSTER)
+    ahead = str((NOON + timedelta(days=9000)).date())
+    page = history_page(store, [CLUSTER], Asked(CLUSTER), sees_analyses=True)
+    assert [field.value for field in page.head[0].fields[1:3]] == [UNANALYSED, NEWEST]
+    assert page.head[0].fields[1].choices[0] == (ahead, ahead)
+    rows, beside = drawn(store, "partitions", "rows", "sum")
+    assert (rows[-1][0], beside) == (NEWEST, [])

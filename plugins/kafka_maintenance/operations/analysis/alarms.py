@@ -15,7 +15,7 @@ from controller_core.adapters.snapshot.manifest import ROOT, require_name
 from controller_core.model.errors import ObjectDamagedError
 from controller_core.plans.plain import plain
 from controller_core.ports.object_store import put_once
-from kafka_maintenance.operations.analysis.overviews import newest_overviews
+from kafka_maintenance.operations.analysis.overviews import Overview, newest_overviews, rows_of_date
 from kafka_maintenance.operations.analysis.tables import rows_of
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.catalog import at_once
@@ -94,12 +94,22 @@ def alarms_of(
         BadInputError: no severity.
         ObjectStoreError: as its subclasses say.
     """
-    rings = {name: severities_from(mild) for name, mild in (of_cluster or {}).items()}
+    return _alarms(store, rows_of(store, manifest, "findings", columns=_COLUMNS), day, mildest, of_cluster or {})
+
+
+def alarms_of_date(store: ObjectStore, overview: Overview, *, mildest: str) -> tuple[Alarm, ...]:
+    """As `alarms_of`, of a date whoever analysed it: of each cluster those of the newest run that analysed it."""
+    rows = rows_of_date(store, overview, "findings", _COLUMNS)
+    return _alarms(store, rows, date.fromisoformat(overview.date), mildest, {})
+
+
+def _alarms(
+    store: ObjectStore, rows: Iterable[Mapping[str, Any]], day: date, mildest: str, of_cluster: Mapping[str, str]
+) -> tuple[Alarm, ...]:
+    rings = {name: severities_from(mild) for name, mild in of_cluster.items()}
     usual = severities_from(mildest)
     before = [one for one in newest_overviews(store, 2, until=day.isoformat()) if one.date < day.isoformat()]
-    stood = {
-        _identity(row) for one in before[-1:] for row in rows_of(store, one.manifest, "findings", columns=_COLUMNS)
-    }
+    stood = {_identity(row) for one in before[-1:] for row in rows_of_date(store, one, "findings", _COLUMNS)}
     known = {cluster: acknowledgements(store, cluster) for cluster in _clusters(store)}
     found = [
         Alarm(
@@ -118,7 +128,7 @@ def alarms_of(
                 None,
             ),
         )
-        for row in rows_of(store, manifest, "findings", columns=_COLUMNS)
+        for row in rows
         if row["cause"] is None and row["severity"] in rings.get(row["cluster"], usual)
     ]
     return tuple(sorted(found, key=_order))
@@ -162,8 +172,7 @@ def covered(store: ObjectStore, made: Acknowledgement, day: date) -> int | None:
     newest = newest_overviews(store, 1)
     if not newest:
         return None
-    rows = rows_of(store, newest[-1].manifest, "findings", columns=_COLUMNS)
-    return sum(made.covers(row, day) for row in rows)
+    return sum(made.covers(row, day) for row in rows_of_date(store, newest[-1], "findings", _COLUMNS))
 
 
 def acknowledgements(store: ObjectStore, cluster: str) -> tuple[Acknowledgement, ...]:

@@ -6,7 +6,7 @@ Source: docs/monitoring.md; Kafka 3.9 `KafkaController` (its gauges), OpenMetric
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -17,10 +17,9 @@ from prometheus_client.registry import CollectorRegistry
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.ports.object_store import write_whole
-from kafka_maintenance.operations.analysis.alarms import SEVERITIES, alarms_of
-from kafka_maintenance.operations.analysis.overviews import Overview, require_overview
+from kafka_maintenance.operations.analysis.alarms import SEVERITIES, alarms_of_date
+from kafka_maintenance.operations.analysis.overviews import Overview, is_judged, require_overview, rows_of_date
 from kafka_maintenance.operations.analysis.published import read_analysis
-from kafka_maintenance.operations.analysis.tables import rows_of
 from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, at_once, newest_snapshot
 
 PREFIX: Final = "kafka_maintenance_"
@@ -104,7 +103,7 @@ def write_openmetrics(found: Iterable[Sample], path: Path) -> None:
 
 def _of_overview(newest: Overview) -> Iterator[Sample]:
     for cluster, counts in newest.clusters.items():
-        yield Sample("analysis_timestamp_seconds", cluster, newest.created_at.timestamp())
+        yield Sample("analysis_timestamp_seconds", cluster, newest.run_of(cluster).created_at.timestamp())
         for metric, field in _COUNTED.items():
             if counts[field] is not None:
                 yield Sample(metric, cluster, counts[field])
@@ -114,12 +113,10 @@ def _of_overview(newest: Overview) -> Iterator[Sample]:
 
 
 def _of_alarms(store: ObjectStore, newest: Overview) -> Iterator[Sample]:
-    looked_for = [
-        cluster for cluster, counts in newest.clusters.items() if counts[f"{SEVERITIES[0]}_count"] is not None
-    ]
+    looked_for = [cluster for cluster, counts in newest.clusters.items() if is_judged(counts)]
     if not looked_for:
         return
-    alarms = alarms_of(store, newest.manifest, date.fromisoformat(newest.date), mildest=SEVERITIES[-1])
+    alarms = alarms_of_date(store, newest, mildest=SEVERITIES[-1])
     ringing = Counter((alarm.cluster, alarm.severity) for alarm in alarms if alarm.acknowledged is None)
     for cluster in looked_for:
         for severity in SEVERITIES:
@@ -127,9 +124,12 @@ def _of_alarms(store: ObjectStore, newest: Overview) -> Iterator[Sample]:
 
 
 def _of_analysis(store: ObjectStore, newest: Overview) -> Iterator[Sample]:
-    summary: Mapping[str, Mapping[str, Any]] = read_analysis(store, newest.manifest).summary["clusters"]
+    summaries = {run.manifest: read_analysis(store, run.manifest).summary["clusters"] for run in newest.runs}
+    summary: Mapping[str, Mapping[str, Any]] = {
+        cluster: summaries[newest.run_of(cluster).manifest].get(cluster, {}) for cluster in newest.clusters
+    }
     queued = any(numbers.get("deletions_waiting_count") for numbers in summary.values())
-    dead = _dead_replicas(store, newest.manifest) if queued else {}
+    dead = _dead_replicas(store, newest) if queued else {}
     for cluster, numbers in summary.items():
         if (kinds := numbers.get("findings")) is not None:
             yield Sample("ActiveControllerCount", cluster, 0 if any(kinds.get(kind) for kind in _NO_CONTROLLER) else 1)
@@ -143,9 +143,9 @@ def _of_analysis(store: ObjectStore, newest: Overview) -> Iterator[Sample]:
             yield Sample("plan_gap", cluster, plan["moves"] - plan["moves_lower_bound"])
 
 
-def _dead_replicas(store: ObjectStore, manifest: str) -> dict[str, int]:
+def _dead_replicas(store: ObjectStore, newest: Overview) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for row in rows_of(store, manifest, "deletion_eligibility", columns=["cluster", "reasons"]):
+    for row in rows_of_date(store, newest, "deletion_eligibility", ("cluster", "reasons")):
         dead = sum(len(reason["brokers"]) for reason in row["reasons"] or () if reason["kind"] == _DEAD_REPLICA)
         counts[row["cluster"]] = counts.get(row["cluster"], 0) + dead
     return counts

@@ -2,20 +2,21 @@
 
 What a fleet looks like over thirty dates takes thirty small reads that way: a listing of the analyses themselves names
 every plan of every cluster. An overview lies at `v1/overviews/date=D/run=TOKEN.json` and is written once, after the
-manifest of its analysis.
+manifest of its analysis. Of a date and a cluster the newest run that analysed it counts.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT
+from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, last_date
 from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
 from controller_core.ports.object_store import put_once
-from kafka_maintenance.operations.analysis.tables import CACHE
+from kafka_maintenance.operations.analysis.tables import CACHE, rows_of
 from kafka_maintenance.operations.snapshots.catalog import at_once
 
 PREFIX: Final = f"{ROOT}/overviews/"
@@ -42,6 +43,11 @@ KRAFT_PHASE: Final = "kraft_phase"
 _ZOOKEEPER_ALONE: Final = "P0"
 
 
+def is_judged(counts: Mapping[str, Any]) -> bool:
+    """Whether the analysis looked for findings."""
+    return counts.get("critical_count") is not None
+
+
 def is_migrating(counts: Mapping[str, Any]) -> bool | None:
     """Whether a cluster is on its way to KRaft, as its findings or its phase say; None where neither was looked for."""
     found, phase = counts.get(MIGRATIONS), counts.get(KRAFT_PHASE)
@@ -58,13 +64,26 @@ def mode_text(counts: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The counts of one analysis: `clusters` maps a cluster to its `COUNTS`; `manifest` is the key of the analysis."""
+    """The counts of one analysis: `clusters` maps a cluster to its `COUNTS`; `manifest` is the key of the analysis.
+
+    That of a date is the one of its newest run, with the clusters that this run left out, and in `earlier` the run of each of them.
+    """
 
     date: str
     run_id: str
     created_at: datetime
     manifest: str
     clusters: Mapping[str, Mapping[str, Any]]
+    earlier: Mapping[str, "Overview"] = field(default_factory=dict)
+
+    def run_of(self, cluster: str) -> "Overview":
+        """The newest run of the date that analysed the cluster."""
+        return self.earlier.get(cluster, self)
+
+    @property
+    def runs(self) -> tuple["Overview", ...]:
+        """The runs that count for a cluster of the date."""
+        return tuple({run.manifest: run for run in (*self.earlier.values(), self)}.values())
 
 
 def keep_overview(store: ObjectStore, key: str, document: Mapping[str, Any]) -> None:
@@ -105,14 +124,34 @@ def _for_the_page(numbers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def newest_overviews(store: ObjectStore, dates: int, *, until: str | None = None) -> list[Overview]:
-    """The newest overview of each of the last `dates` dates that have one, oldest first; none in an empty store.
+    """The overview of each of the last `dates` dates that have one, oldest first; none in an empty store.
 
-    Of one date the analysis that was made last counts. `until` is the last date looked at.
+    `until` is the last date looked at; where it is not given, that is no date in the future.
 
     Raises:
         ObjectDamagedError: one of them cannot be read.
     """
     return _of_each_date(at_once(lambda key: _kept(store, key), _keys_of(store, dates, until)))
+
+
+def rows_of_date(
+    store: ObjectStore, overview: Overview, table: str, columns: Sequence[str]
+) -> Iterator[Mapping[str, Any]]:
+    """The rows of a result that count for a date: of each cluster those of the newest run that analysed it.
+
+    Args:
+        store: where the analyses are.
+        overview: of the date.
+        table: the result.
+        columns: these, `cluster` among them.
+
+    Raises:
+        ObjectDamagedError: a table cannot be read.
+    """
+    for run in overview.runs:
+        for row in rows_of(store, run.manifest, table, columns=columns):
+            if overview.run_of(row["cluster"]).manifest == run.manifest:
+                yield row
 
 
 def readable_overviews(store: ObjectStore, dates: int) -> tuple[list[Overview], list[str]]:
@@ -131,17 +170,30 @@ def readable_overviews(store: ObjectStore, dates: int) -> tuple[list[Overview], 
 
 
 def _keys_of(store: ObjectStore, dates: int, until: str | None = None) -> list[str]:
+    last = until or last_date(datetime.now(UTC)).isoformat()
     by_date: dict[str, list[str]] = {}
     for key in store.list(PREFIX):
         date = key.removeprefix(f"{PREFIX}date=").partition("/")[0]
-        if until is None or date <= until:
+        if date <= last:
             by_date.setdefault(date, []).append(key)
     return [key for date in sorted(by_date)[-dates:] for key in by_date[date]]
 
 
 def _of_each_date(found: Iterable[Overview]) -> list[Overview]:
-    newest = {one.date: one for one in sorted(found, key=_age)}
-    return [newest[date] for date in sorted(newest)]
+    by_date: dict[str, list[Overview]] = defaultdict(list)
+    for one in sorted(found, key=_age):
+        by_date[one.date].append(one)
+    return [_together(runs) for runs in by_date.values()]
+
+
+def _together(runs: Sequence[Overview]) -> Overview:
+    """What the runs of a date, oldest first, say of it: of each cluster the newest that analysed it counts."""
+    newest = runs[-1]
+    earlier = {cluster: run for run in runs for cluster in run.clusters.keys() - newest.clusters.keys()}
+    if not earlier:
+        return newest
+    counts = {**{cluster: run.clusters[cluster] for cluster, run in earlier.items()}, **newest.clusters}
+    return replace(newest, clusters=dict(sorted(counts.items())), earlier=earlier)
 
 
 def _kept(store: ObjectStore, key: str) -> Overview:
@@ -170,9 +222,9 @@ def require_overview(store: ObjectStore, date: str | None = None) -> Overview:
     return found[-1]
 
 
-def report_of_date(store: ObjectStore, date: str) -> str:
-    """The HTML of the report of the newest analysis of a date; errors as of `require_overview`, and where the report is gone."""
-    manifest = require_overview(store, date).manifest
+def report_of_date(store: ObjectStore, date: str, cluster: str) -> str:
+    """The HTML of the report of the newest run of a date that analysed the cluster; errors as of `require_overview`, and where the report is gone."""
+    manifest = require_overview(store, date).run_of(cluster).manifest
     return store.get(f"{manifest.removesuffix(MANIFEST)}report.html").decode()
 
 

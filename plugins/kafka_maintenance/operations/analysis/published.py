@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, run_token
+from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, last_date, run_token
 from controller_core.model.errors import ObjectDamagedError, ObjectExistsError, ObjectMissingError
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.analysis.overviews import keep_overview
@@ -126,13 +126,15 @@ def list_analyses(store: ObjectStore, day: date | str | None = None) -> list[Ana
 
 
 def latest_report(store: ObjectStore, day: date | str | None = None) -> Analysis:
-    """The newest analysis of a date, or of the newest date; no other date's are read.
+    """The newest analysis of a date, or of the newest date that is not in the future; no other date's are read.
 
     Raises:
         ObjectMissingError: there is none; the message lists dates that have one.
         ObjectDamagedError: one of that date is.
     """
     keys = published_keys(store, day)
+    if day is None:
+        keys = [key for key in keys if date_of(key) <= last_date(datetime.now(UTC)).isoformat()]
     if not keys:
         days = sorted({date_of(key) for key in published_keys(store)})[-_DAYS_SHOWN:]
         raise ObjectMissingError(

@@ -80,7 +80,7 @@ def trend_of_results(
         column: one of its numeric columns, or `ROWS`.
         how: of `HOW`.
     """
-    manifests = {each.date: each.manifest for each in overviews}
+    manifests = {each.date: each.run_of(cluster).manifest for each in overviews}
 
     def of_date(day: str) -> Value:
         found = table_of(store, manifests[day], table, cluster=cluster)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.words import counted
-from kafka_maintenance.operations.analysis.overviews import Overview, readable_overviews
+from kafka_maintenance.operations.analysis.overviews import Overview, is_judged, readable_overviews
 from kafka_maintenance.operations.analysis.tables import rows_of, table_of
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import (
@@ -61,7 +61,7 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
         ObjectStoreError: the store cannot be read.
     """
     overviews, damaged = readable_overviews(store, DATES_SHOWN)
-    of_cluster = [one for one in overviews if name in one.clusters]
+    of_cluster = [one.run_of(name) for one in overviews if name in one.clusters]
     chosen = next((one for one in reversed(of_cluster) if date in {None, "", one.date}), None)
     if chosen is None and damaged:
         raise ObjectDamagedError("; ".join(damaged))
@@ -71,10 +71,13 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
             f"expected one of {', '.join(one.date for one in of_cluster) or 'none'}; run nightly_analysis"
         )
     before = next((one for one in reversed(of_cluster) if one.date < chosen.date), None)
+    judged = next(
+        (one for one in reversed(of_cluster) if one.date < chosen.date and is_judged(one.clusters[name])), None
+    )
     summary = next(iter(_rows(store, chosen, "cluster_summary", name, newest=True)), {})
     findings = table_of(store, chosen.manifest, "findings", cluster=name)
     sections = [
-        Section(title="Findings", anchor="findings", blocks=_findings(store, name, findings, before)),
+        Section(title="Findings", anchor="findings", blocks=_findings(store, chosen, name, findings, judged)),
         Section(title="Brokers", anchor="brokers", blocks=[_heat(store, chosen, name)]),
         Section(title="What waits, and why", anchor="waits", blocks=_waits(store, chosen, name, findings)),
         Section(title="When brokers fail", anchor="drill", blocks=drill_blocks(store, chosen, name)),
@@ -152,7 +155,12 @@ def _version(summary: Row) -> tuple[Note, ...]:
     return (Note(f"Judged as Kafka {summary['kafka_version']}: {summary['version_reason']}."),)
 
 
-def _findings(store: ObjectStore, name: str, findings: pa.Table, before: Overview | None) -> list[Block]:
+def _findings(
+    store: ObjectStore, chosen: Overview, name: str, findings: pa.Table, before: Overview | None
+) -> list[Block]:
+    """The findings, each with whether the last date that looked for any, `before`, had it."""
+    if not is_judged(chosen.clusters[name]):
+        return [Note("The analysis did not look for findings.")]
     worst = _worst(findings)
     known = table_of(store, before.manifest, "findings", cluster=name, columns=_IDENTITY) if before else pa.table({})
     ordered = sorted(zip(worst.to_pylist(), _among(worst, known), strict=True), key=lambda found: _place(found[0]))
@@ -177,7 +185,7 @@ def _findings(store: ObjectStore, name: str, findings: pa.Table, before: Overvie
         columns=(
             Column("Kind"),
             Column("Severity"),
-            Column("Since", words="new: not found at the date before"),
+            Column("Since", words="new: not found at the last date before that looked for findings"),
             Column("Subject"),
             Column("Brokers"),
             Column("Age, hours", numeric=True),

@@ -7,9 +7,16 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import CLOCK_SLACK, dated_in_the_future
 from controller_core.model.errors import ControllerCoreError
 from controller_core.model.words import counted
-from kafka_maintenance.operations.analysis.overviews import Overview, is_migrating, mode_text, readable_overviews
+from kafka_maintenance.operations.analysis.overviews import (
+    Overview,
+    is_judged,
+    is_migrating,
+    mode_text,
+    readable_overviews,
+)
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.record.departures import Departure, departures
 from kafka_maintenance.operations.snapshots.catalog import at_once, newest_snapshot
@@ -199,11 +206,11 @@ def _snapshots(
 
 
 def _analysed(counts: Mapping[str, Any], now: datetime) -> _Snapshot | None:
-    """What an overview says of a snapshot that is not late; None where it is, or where it does not say."""
+    """What an overview says of a snapshot that is not late; None where it is, where it is dated in the future, or where it does not say."""
     if counts.get("taken_at") is None:
         return None
     taken_at = datetime.fromisoformat(counts["taken_at"])
-    if (now - taken_at).total_seconds() > SNAPSHOT_AGE_WARNING_S:
+    if not -CLOCK_SLACK.total_seconds() <= (now - taken_at).total_seconds() <= SNAPSHOT_AGE_WARNING_S:
         return None
     return _Snapshot(taken_at=taken_at, consistent=counts.get("consistent"))
 
@@ -211,7 +218,9 @@ def _analysed(counts: Mapping[str, Any], now: datetime) -> _Snapshot | None:
 def _read_newest(store: ObjectStore, name: str, now: datetime) -> _Snapshot:
     """Looks at today first, so that one listing of one date is enough most of the time."""
     try:
-        found = newest_snapshot(store, name, now.date()) or newest_snapshot(store, name, now=now)
+        found = newest_snapshot(store, name, now.date())
+        if found is None or dated_in_the_future(found, now):
+            found = newest_snapshot(store, name, now=now)
     except ControllerCoreError as error:
         return _Snapshot(problem=str(error))
     if found is None:
@@ -256,7 +265,7 @@ def _row(
         _age(snapshot.taken_at, now),
         _consistent(snapshot.consistent),
         _mode(cluster.name, numbers, gone),
-        _report(overviews, analysed=numbers is not None),
+        _report(cluster.name, overviews, analysed=numbers is not None),
         Cell("executions", href=f"executions?{urlencode({'cluster': cluster.name})}"),
         number(found.get("partition_count", counts.get("partitions"))),
         number(found.get("broker_count", counts.get("brokers"))),
@@ -275,7 +284,7 @@ def _row(
 
 
 def _severity(found: Mapping[str, Any], *, analysed: bool) -> str:
-    if not analysed or found.get("critical_count") is None:
+    if not analysed or not is_judged(found):
         return "not analysed"
     return next((severity for severity in SEVERITIES if found.get(f"{severity}_count")), "healthy")
 
@@ -291,7 +300,7 @@ def _trend(cluster: str, overviews: Sequence[Overview]) -> Cell:
     counts = [
         one["critical_count"] + one["warning_count"]
         for one in (overview.clusters.get(cluster) for overview in overviews)
-        if one is not None and one["critical_count"] is not None  # findings were looked for
+        if one is not None and is_judged(one)
     ]
     if len(counts) < 2:  # noqa: PLR2004 - a line has two points
         return Cell("-", "quiet")
@@ -308,11 +317,11 @@ def _percent(ratio: float | None, above: int | None) -> Cell:
     return number(None if ratio is None else ratio * 100, unit=" %", tone="warning" if above else None)
 
 
-def _report(overviews: Sequence[Overview], *, analysed: bool) -> Cell:
+def _report(cluster: str, overviews: Sequence[Overview], *, analysed: bool) -> Cell:
     if not analysed:
         return Cell("-", "quiet")
     date = overviews[-1].date
-    return Cell(date, href=f"date-report?{urlencode({'date': date})}")
+    return Cell(date, href=f"date-report?{urlencode({'date': date, 'cluster': cluster})}")
 
 
 def _approvals(cluster: str, waiting: Waiting | None, now: datetime) -> Cell:

@@ -25,12 +25,13 @@ def compare_blocks(overviews: Sequence[Overview], chosen: Overview, name: str, a
 
     Args:
         overviews: of all dates there are.
-        chosen: the one that the page shows.
+        chosen: the run that the page shows.
         name: the cluster that the page shows.
         against: a date, or the name of a cluster; empty for none.
     """
     dates = [one.date for one in reversed(overviews) if name in one.clusters and one.date != chosen.date]
-    others = sorted(chosen.clusters.keys() - {name})
+    at_date = next((one.clusters for one in overviews if one.date == chosen.date), chosen.clusters)
+    others = sorted(at_date.keys() - {name})
     choices = [("", "nothing"), *((day, day) for day in dates), *((other, other) for other in others)]
     form = Form(
         action="cluster",
@@ -41,7 +42,7 @@ def compare_blocks(overviews: Sequence[Overview], chosen: Overview, name: str, a
     if not against:
         return [form]
     other = (
-        chosen.clusters.get(against)
+        at_date.get(against)
         if against in others
         else next((one.clusters.get(name) for one in overviews if one.date == against), None)
     )

@@ -3,10 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import Manifest
+from controller_core.adapters.snapshot.manifest import Manifest, last_date
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.overviews import newest_overviews
@@ -31,7 +32,8 @@ _CHANGE_BYTES: Final = 1000
 class Asked(NamedTuple):
     """What the address of the page asks for.
 
-    `cluster`: empty for the first; `before` and `after`: UTC dates of two snapshots, empty for the two newest; `subject`: a topic, or
+    `cluster`: empty for the first; `before` and `after`: UTC dates of two snapshots, empty for the two newest
+    that are not in the future; `subject`: a topic, or
     TOPIC-NUMBER, empty for none; `trend`: which number to draw over the dates.
     """
 
@@ -58,9 +60,10 @@ def history_page(store: ObjectStore, clusters: Sequence[str], asked: Asked, *, s
     if not chosen:
         return Page(title="History", here="history", head=(Note("No cluster is listed.", "info"),))
     by_date = keys_by_date(store, chosen)
-    dates = sorted(by_date)[-_DATES_SHOWN:]
-    newer = asked.after or (dates[-1] if dates else "")
-    older = asked.before or (dates[-2] if len(dates) > 1 else newer)
+    dates, last = sorted(by_date)[-_DATES_SHOWN:], last_date(datetime.now(UTC)).isoformat()
+    come = [day for day in dates if day <= last]
+    newer = asked.after or (come[-1] if come else "")
+    older = asked.before or (come[-2] if len(come) > 1 else newer)
     choices = [(day, day) for day in reversed(dates)]
     form = Form(
         action="history",
@@ -77,7 +80,8 @@ def history_page(store: ObjectStore, clusters: Sequence[str], asked: Asked, *, s
     blocks = _diff(store, chosen, by_date, older, newer)
     history = _blame(store, chosen, asked.subject)
     drill = _drill(store, chosen, newer) if sees_analyses else [Note(NOT_SEEN)]
-    trend = trend_blocks(store, chosen, by_date, asked.trend, hidden=stays, sees_analyses=sees_analyses)
+    until_now = {day: keys for day, keys in by_date.items() if day <= last}
+    trend = trend_blocks(store, chosen, until_now, asked.trend, hidden=stays, sees_analyses=sees_analyses)
     return Page(
         title="History",
         subtitle=f"{counted(len(by_date), 'date')} of {chosen}",
@@ -158,7 +162,8 @@ def _drill(store: ObjectStore, cluster: str, date: str) -> list[Block]:
         return [
             Note(f"No published analysis has {cluster} on {date or 'any date'}: run nightly_analysis for it.", "info")
         ]
-    return [Note(f"Of the analysis of {date}, run {found[-1].run_id}."), *drill_blocks(store, found[-1], cluster)]
+    run = found[-1].run_of(cluster)
+    return [Note(f"Of the analysis of {date}, run {run.run_id}."), *drill_blocks(store, run, cluster)]
 
 
 def _blame(store: ObjectStore, cluster: str, subject: str) -> list[Block]:

@@ -26,11 +26,11 @@ def table_of(*findings):
     return buffer.getvalue()
 
 
-def analysed(store, day, *findings):
+def analysed(store, day, *findings, run="r", clusters=("blue", "red")):
     """Publishes what alarms read of an analysis; the key of its manifest."""
-    manifest = f"v1/analysis/date={day}/run=r/manifest.json"
-    store.put(f"v1/analysis/date={day}/run=r/findings.parquet", table_of(*findings))
-    overview = {"format_version": 1, "date": str(day), "run_id": "r", "created_at": f"{day}T03:00:00+00:00"}
-    document = overview | {"manifest": manifest, "clusters": {}}
-    store.put(f"v1/overviews/date={day}/run=r.json", json.dumps(document).encode())
+    manifest = f"v1/analysis/date={day}/run={run}/manifest.json"
+    store.put(f"v1/analysis/date={day}/run={run}/findings.parquet", table_of(*findings))
+    overview = {"format_version": 1, "date": str(day), "run_id": run, "created_at": f"{day}T03:00:00+00:00"}
+    document = overview | {"manifest": manifest, "clusters": {name: {} for name in clusters}}
+    store.put(f"v1/overviews/date={day}/run={run}.json", json.dumps(document).encode())
     return manifest

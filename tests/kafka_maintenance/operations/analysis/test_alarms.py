@@ -6,7 +6,14 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.errors import ObjectDamagedError
-from kafka_maintenance.operations.analysis.alarms import acknowledge, acknowledgements, alarms_of, covered
+from kafka_maintenance.operations.analysis.alarms import (
+    acknowledge,
+    acknowledgements,
+    alarms_of,
+    alarms_of_date,
+    covered,
+)
+from kafka_maintenance.operations.analysis.overviews import require_overview
 from kafka_maintenance.operations.errors import BadInputError
 from spark_jobs.schemas import FINDINGS
 from tests.kafka_maintenance.operations.analysis.analysed import COLUMNS, TODAY, YESTERDAY, analysed, finding
@@ -91,3 +98,19 @@ def test_an_acknowledgement_that_cannot_be_read_is_named():
     store.put("v1/acknowledgements/cluster=red/1.json", b"{")
     with pytest.raises(ObjectDamagedError, match=r"cluster=red/1\.json' not read"):
         acknowledgements(store, "red")
+
+
+def test_of_each_cluster_the_newest_run_of_its_date_counts():
+    store = MemoryStore("runs")
+    analysed(store, YESTERDAY, DOWN, LOST)
+    analysed(store, YESTERDAY, SKEW, run="s", clusters=["red"])
+    manifest = analysed(store, TODAY, DOWN, LOST)
+    assert [(each.cluster, each.is_new) for each in alarms_of(store, manifest, TODAY, mildest="critical")] == [
+        ("red", True),
+        ("blue", False),
+    ]
+    analysed(store, TODAY, run="s", clusters=["red"])
+    found = alarms_of_date(store, require_overview(store), mildest="critical")
+    assert [each.cluster for each in found] == ["blue"]
+    made = acknowledge(store, "blue", "broker_down", topic=None, reason="ordered", by="olivia", until=TODAY, now=NOON)
+    assert covered(store, made, TODAY) == 1

@@ -110,3 +110,11 @@ def test_the_command_prints_the_text_and_replaces_a_file_as_a_whole(store, tmp_p
     assert output.read_text() == text
     assert [path.name for path in output.parent.iterdir()] == ["kafka.prom"]
     assert {"metric": "OfflinePartitionsCount", "cluster": "broken", "value": 2} in document["samples"]
+
+
+def test_a_run_of_one_cluster_takes_no_other_one_from_its_date(tmp_path):
+    store = open_store(str(tmp_path))
+    publish(store, [CALM, BROKEN], dates=1)
+    before = [each for each in metrics.samples(store) if each.cluster == BROKEN.name]
+    publish(store, [CALM], dates=1, snapshots=0, run="z_of_calm_alone")
+    assert [each for each in metrics.samples(store) if each.cluster == BROKEN.name] == before

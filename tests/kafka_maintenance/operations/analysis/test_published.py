@@ -89,6 +89,11 @@ def test_a_run_is_published_once_whatever_lies_in_its_output_later(store, output
     assert {key: store.get(key) for key in store.list("")} == before
 
 
+def test_an_analysis_dated_in_the_future_is_not_the_newest_but_where_its_date_is_named(store, output):
+    newest, ahead = publish(output, store, day=DAY, run_id="r"), publish(output, store, day="9999-12-31", run_id="r")
+    assert (latest_report(store), latest_report(store, "9999-12-31")) == (newest, ahead)
+
+
 def test_a_job_withdraws_the_list_of_the_one_before(output):
     place = Folder(LocalFileSystem(), str(output), str(output))
     delivery.withdraw(place)
