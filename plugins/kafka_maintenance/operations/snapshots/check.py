@@ -26,6 +26,8 @@ from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, at_once, ma
 from kafka_maintenance.operations.snapshots.verify import Finding, verify_snapshot
 
 _SNAPSHOT_STEPS: Final = 4  # v1/cluster=C/date=D/snap=S
+_LIVE_PLANS: Final = ["live", "plans"]
+"""Where in a date the plans lie that were made from the living cluster, not from a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ def _folder_findings(store: ObjectStore, manifests: Sequence[Manifest], cluster:
     named = {key.rpartition("/")[0] for key in keys if key.endswith(f"/{MANIFEST}")}
     for key in keys:
         steps = key.split("/")
+        if steps[3:5] == _LIVE_PLANS:
+            continue
         folder = "/".join(steps[:_SNAPSHOT_STEPS])
         if len(steps) <= _SNAPSHOT_STEPS or not steps[3].startswith("snap="):
             yield Finding(store.uri_of(key), "lies where no snapshot has an object")

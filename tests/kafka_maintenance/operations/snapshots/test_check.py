@@ -143,6 +143,11 @@ DAMAGES = {
         "cluster=corpus/x",
         "no snapshot has",
     ),
+    "an object beside the plans of the living cluster": (
+        lambda s: s.put("v1/cluster=corpus/date=2026-03-01/live/x", b"x"),
+        "live/x",
+        "no snapshot has",
+    ),
     "a killed run left objects": (
         lambda s: s.put("v1/cluster=corpus/date=2026-03-01/snap=dead/raw.parquet", b"x"),
         "snap=dead",
@@ -172,6 +177,12 @@ def test_a_whole_store(store):
     assert (state.cluster, state.snapshots, state.consistent, state.verified) == ("corpus", 1, True, True)
     assert check_text(found).endswith("1 snapshot, 1 of them read and decoded again: nothing is wrong")
     assert plan_repairs(store) == []
+
+
+def test_a_plan_of_the_living_cluster_lies_where_it_should(store):
+    for name in ("elect_preferred_leaders-7ca34e26324c.json", "elect_preferred_leaders-7ca34e26324c.md"):
+        store.put(f"v1/cluster=corpus/date=2026-03-01/live/plans/{name}", b"{}")
+    assert check_store(store, now=NOW).findings == ()
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
