@@ -21,6 +21,9 @@ _WORK_MAX: Final = 10.0
 _UNITS: Final = 1 << 60
 """The solver counts bytes up to here. Where there are more, it counts in this part of all of them, rounded up: its sums are of 64 bits."""
 
+_MOST: Final = 2 * _UNITS
+"""No broker leads as many units: the parts that are rounded up are fewer than the units."""
+
 
 class Led(NamedTuple):
     """A partition: who leads it, who else could (its leader not among them), and its bytes."""
@@ -59,7 +62,7 @@ def spread_leaders(partitions: Sequence[Led], brokers: Collection[int], toleranc
     question = _Question(partitions)
     # The decimal that was written: as a float, 1.15 times 200 bytes is below 230.
     limit = (1 + Fraction(str(tolerance))) * sum(each.size for each in partitions) / len(brokers)
-    asked = question.fewest(int(limit) // question.unit)
+    asked = question.fewest(min(int(limit) // question.unit, _MOST))
     solved = asked or question.fewest(question.least())
     if solved is None:
         raise SolverFailedError(
@@ -102,7 +105,7 @@ class _Question:
             for broker, variable in variables.items():
                 self._chosen[number, broker] = variable
                 self._loads[broker] += units * variable
-        self._most = self._model.new_int_var(0, 2 * _UNITS, "units of the broker that leads most")
+        self._most = self._model.new_int_var(0, _MOST, "units of the broker that leads most")
         for load in self._loads.values():
             self._model.add(load <= self._most)
 
@@ -126,7 +129,7 @@ class _Question:
         model = self._model.clone()
         model.minimize(self._most)
         solver = _solved(model)
-        return 2 * _UNITS if solver is None else solver.value(self._most)
+        return _MOST if solver is None else solver.value(self._most)
 
     def _moves(self, number: int, broker: int) -> bool:
         return broker != self._partitions[number].leader

@@ -64,6 +64,7 @@ def test_bytes_beyond_the_solvers_numbers() -> None:
         pytest.param(10 * 2**30 + 1, (1, 1, 2, 2), 0, id="even to the byte"),
         pytest.param(10 * 2**60 + 1, (1, 1, 2, 2), 0, id="more bytes than the solver counts"),
         pytest.param(5, (1,) * 23 + (2,) * 17, 0.15, id="a decimal that no float holds"),
+        pytest.param(10, (1, 1, 1, 1), 1e30, id="a limit beyond the solver's numbers"),
     ],
 )
 def test_leaders_that_just_keep_the_limit_stay(size: int, leaders: tuple[int, ...], tolerance: float) -> None:

@@ -3,6 +3,7 @@
 Always from a live read: an ISR of a snapshot is no promise. Making one writes nothing to a cluster.
 """
 
+import math
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -26,6 +27,7 @@ from controller_core.plans.request_znodes import LeaderMove
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.observe import observe, session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
+from kafka_maintenance.operations.plans.seen import require_topics
 from kafka_maintenance.operations.plans.sizes import Sizes
 from kafka_maintenance.operations.plans.store import StoredPlan, store_plan
 from spark_jobs.planner.errors import SolverFailedError
@@ -69,11 +71,12 @@ def plan_leader_moves(
 
     Raises:
         RefusedError: a new leader is not in sync, no controller is active, or no spread was found; with the reasons.
-        BadInputError: nothing was named or too much, a broker, rack or partition does not exist, the size of a partition is not known, or
-            there is no Kafka tree.
+        BadInputError: nothing was named or too much, a broker, rack or partition does not exist, no topic matches a pattern, the size of a
+            partition is not known, or there is no Kafka tree.
     """
     with session(zookeeper) as opened_session:
         observed = observe(opened_session)
+    require_topics(cluster, observed, topics)
     left_out: tuple[LeftOut, ...] = ()
     remarks: tuple[str, ...] = ()
     if by_bytes is not None:
@@ -84,7 +87,7 @@ def plan_leader_moves(
             )
         moves, remarks = _spread(cluster, observed, by_bytes, topics)
     elif moves:
-        _require_known(cluster, observed, brokers, racks, moves)
+        _require_known(cluster, observed, moves, beside=[*brokers, *racks, *topics])
     else:
         avoided = _avoided(cluster, observed, brokers, racks)
         chosen = choose_leader_moves(observed, avoided)
@@ -105,10 +108,10 @@ def _spread(
     """The fewest moves that spread the leaders, and what comes of them in words."""
     states = {each: state for each, state in sorted(observed.states.items()) if state.leader in observed.brokers}
     unknown = [str(each) for each in states if each not in by_bytes.sizes]
-    if unknown or by_bytes.tolerance < 0:
+    if unknown or not 0 <= by_bytes.tolerance < math.inf:  # no number is neither
         found = f"none of {listed(unknown)}" if unknown else f"a tolerance of {by_bytes.tolerance:g}"
         raise BadInputError(
-            f"nothing planned for {cluster!r}: the size of every partition and a tolerance from 0 on expected, found {found}; correct it"
+            f"nothing planned for {cluster!r}: the size of every partition and a tolerance from 0 on expected, e.g. 0.1, found {found}; correct it"
         )
     led = [
         Led(state.leader, _others(observed, each) if _matches(each.topic, topics) else (), by_bytes.sizes[each])
@@ -159,15 +162,11 @@ def _avoided(
 
 
 def _require_known(
-    cluster: str,
-    observed: Observation,
-    brokers: Collection[BrokerId],
-    racks: Collection[str],
-    moves: Sequence[LeaderMove],
+    cluster: str, observed: Observation, moves: Sequence[LeaderMove], *, beside: Collection[BrokerId | str]
 ) -> None:
     unknown = sorted(str(move.partition) for move in moves if move.partition not in observed.states)
-    if unknown or brokers or racks:
-        problem = f"no partition {listed(unknown)}" if unknown else "brokers or racks beside single partitions"
+    if unknown or beside:
+        problem = f"no partition {listed(unknown)}" if unknown else "brokers, racks or topics beside single partitions"
         raise BadInputError(
             f"nothing planned for {cluster!r}: expected partitions with a leader, found {problem}; correct it"
         )

@@ -13,7 +13,7 @@ from controller_core.adapters.object_store.open import MemoryStore, open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import InvalidAccessError, SessionExpiredError
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.request_znodes import MoveLeaders
+from controller_core.plans.request_znodes import LeaderMove, MoveLeaders
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.act_as_controller import act
 from kafka_maintenance.operations.act_as_controller.act import Permission, act_as_controller
@@ -93,7 +93,6 @@ def test_leaders_are_spread_by_bytes(store: MemoryStore, world: KafkaWorld) -> N
     assert "no broker leads more than 40% above the mean; 2 leaders move, proven fewest" in plan.predicted
     assert "leads 100 → 40 bytes: broker 1" in plan.predicted
     assert spread(store, world, 30, 30, 30, 30, 10, tolerance=2.0) is None
-    assert spread(store, world, 30, 30, 30, 30, 10, tolerance=0.4, topics=["nothing*"]) is None
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,10 @@ def test_leaders_are_spread_by_bytes(store: MemoryStore, world: KafkaWorld) -> N
     [
         pytest.param((1,), {}, "found none of orders-1", id="a size is missing"),
         pytest.param((1, 1), {"tolerance": -0.1}, "found a tolerance of -0.1", id="below zero"),
+        pytest.param((1, 1), {"tolerance": float("nan")}, "found a tolerance of nan", id="no number"),
+        pytest.param((1, 1), {"tolerance": float("inf")}, "found a tolerance of inf", id="no end"),
         pytest.param((1, 1), {"brokers": [BrokerId(1)]}, "make two plans", id="a broker beside it"),
+        pytest.param((1, 1), {"topics": ["orders", "noting*"]}, r"none of 1 found for noting\*", id="no such topic"),
     ],
 )
 def test_what_cannot_be_spread(
@@ -109,6 +111,26 @@ def test_what_cannot_be_spread(
 ) -> None:
     with pytest.raises(BadInputError, match=complaint):
         spread(store, world, *sizes, **more)
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        pytest.param(
+            {"brokers": [BrokerId(1)], "topics": ["noting"]}, "none of 1 found for noting", id="no such topic"
+        ),
+        pytest.param(
+            {"moves": [LeaderMove("orders", 0, BrokerId(2))], "topics": ["orders"]},
+            "brokers, racks or topics beside single partitions",
+            id="topics beside a partition",
+        ),
+    ],
+)
+def test_topics_that_would_have_no_effect_are_refused(
+    store: MemoryStore, world: KafkaWorld, asked: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(BadInputError, match=complaint):
+        plan_leader_moves(store, "alpha", zookeeper=world.zookeeper(), now=NOW, **asked)
 
 
 def test_it_is_off_unless_switched_on(store: MemoryStore, world: KafkaWorld) -> None:
