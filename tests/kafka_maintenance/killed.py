@@ -13,8 +13,7 @@ from controller_core.adapters.snapshot import tree_writer
 from controller_core.adapters.snapshot.tree_writer import WriteOptions
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.operations.record.receipts import ReceiptLog
-from kafka_maintenance.operations.restore import apply as restore
-from kafka_maintenance.operations.restore import apply_whole
+from kafka_maintenance.operations.restore import apply_steps, apply_whole
 from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.retention import plan as snapshot_retention
 from kafka_maintenance.operations.retention import store as retention_plan
@@ -97,9 +96,9 @@ def restore_whole(step: int, zookeeper: str, folder: str, plan_uri: str, digest:
 
 def restore_part(step: int, zookeeper: str, folder: str, plan_uri: str, digest: str) -> None:
     fuse = Fuse(step)
-    restore.TRANSACTION_STEPS_MAX = 1
-    fuse.around(restore, "_commit")
-    fuse.after(restore, "_commit")
+    apply_steps.TRANSACTION_STEPS_MAX = 1
+    fuse.around(apply_steps, "_commit")
+    fuse.after(apply_steps, "_commit")
     fuse.around(ReceiptLog, "append")
     _apply(zookeeper, folder, plan_uri, digest)
 

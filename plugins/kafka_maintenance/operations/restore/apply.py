@@ -6,72 +6,27 @@ repeated after a kill: what is there already is not written twice.
 Source: docs/snapshots.md, "Restoring".
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import pyarrow as pa
-
-from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.live_acls import live_acls, set_live_acl
-from controller_core.adapters.snapshot.manifest import Manifest
-from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version
+from controller_core.adapters.snapshot.tree_writer import WriteOptions
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.adapters.zookeeper.session import KazooZooKeeper
-from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
-from controller_core.model.words import counted
-from controller_core.ports.zookeeper import Check, Create, Delete, Operation, Set, ZooKeeper
-from kafka_maintenance.operations.apply.checks import refuse_beside
-from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
-from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
+from kafka_maintenance.operations.apply.cluster_lock import Holder
+from kafka_maintenance.operations.errors import PlanChangedError, RefusedError
 from kafka_maintenance.operations.record.departures import refuse_departed
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
-from kafka_maintenance.operations.restore.acl_steps import acl_of
+from kafka_maintenance.operations.restore.apply_steps import apply_steps
 from kafka_maintenance.operations.restore.apply_whole import apply_whole
-from kafka_maintenance.operations.restore.content import (
-    Content,
-    RestoreScope,
-    is_alterable,
-    is_anew,
-    notice_of,
-    parent_of_notice,
-    recreated_topic,
-    same_assignment,
-    scope_of,
-)
-from kafka_maintenance.operations.restore.document import (
-    KIND,
-    Step,
-    StoredRestore,
-    content_sum,
-    differs,
-    iso_time,
-    load_restore,
-    plan_steps,
-    shown_data,
-)
-from kafka_maintenance.operations.restore.identity import require_same_cluster
-from kafka_maintenance.operations.restore.over import read_target
-from kafka_maintenance.operations.restore.plan import (
-    assumed_acls,
-    brokers_of,
-    content_for,
-    plan_restore,
-    require_login_for,
-)
-from kafka_maintenance.operations.restore.whole import require_no_brokers
+from kafka_maintenance.operations.restore.content import scope_of
+from kafka_maintenance.operations.restore.document import KIND, StoredRestore, iso_time, load_restore
+from kafka_maintenance.operations.restore.plan import content_for, plan_restore
 from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_raw
-from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
 __all__ = ["KIND", "RestoreReceipt", "StoredRestore", "apply_restore", "load_restore", "plan_restore"]
-
-TRANSACTION_BYTES_MAX: Final = 400_000
-TRANSACTION_STEPS_MAX: Final = 50
-_LOCK_WAIT_S: Final = 30.0
-_LOCK_HOME: Final = LOCK_PATH.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,211 +115,6 @@ def apply_restore(
         written, there = apply_whole(target, content, document, manifest, scope, write_options, begin, progress)
     else:
         holder = Holder(plan=plan.digest, run=run_id, approver=approver, since=iso_time(now))
-        written, there = _apply_part(store, target, raw, content, document, manifest, scope, holder, begin, progress)
+        written, there = apply_steps(store, target, raw, content, document, manifest, scope, holder, begin, progress)
     receipt.append(EventKind.DONE, written=written, already_there=there, left_out=len(content.left_out))
     return RestoreReceipt(written=written, already_there=there, left_out=content.left_out, uri=receipt.uri)
-
-
-def _apply_part(
-    store: ObjectStore,
-    target: ClusterAddress,
-    raw: pa.Table,
-    content: Content,
-    document: Mapping[str, Any],
-    manifest: Manifest,
-    scope: RestoreScope,
-    holder: Holder,
-    begin: Callable[[], None],
-    progress: Callable[[int], None],
-) -> tuple[int, int]:
-    originals = {znode.path: znode for znode in content.znodes}
-    steps = plan_steps(document)
-    require_login_for(assumed_acls(content, steps, scope), target)
-    written = there = 0
-    with target.session(create_chroot=False) as session:
-        require_zookeeper_mode(session, target)
-        require_same_cluster(session, raw, manifest, target, scope)
-        if scope.whole:
-            require_no_brokers(read_target(session), target)
-        if _lacks_home_of_lock(session, steps):
-            begin()
-            home = originals[_LOCK_HOME]
-            session.create(_LOCK_HOME, home.data or b"", acl=acl_of(home.acl))
-        with cluster_lock(session, holder, wait_s=_LOCK_WAIT_S) as fence:
-            refuse_beside(session, fence, manifest.cluster, holder.plan, store)
-            guards = [fence, *_cluster_guard(session, steps)]
-            listening = _require_alterable(session, steps, scope)
-            begin()
-            batch: list[Operation] = []
-            size = count = 0
-            for step in steps:
-                if step.acl is not None:
-                    continue  # after the data: no transaction can contain it
-                operations = _operations(session, step, originals, scope, listening)
-                if not operations:
-                    there += 1
-                    continue
-                if batch and (size + step.size > TRANSACTION_BYTES_MAX or count >= TRANSACTION_STEPS_MAX):
-                    _commit(session, guards, batch)
-                    written += count
-                    progress(written)
-                    batch, size, count = [], 0, 0
-                batch += operations
-                size, count = size + step.size, count + 1
-            if batch:
-                _commit(session, guards, batch)
-                written += count
-                progress(written)
-            for step in steps:
-                if step.acl is not None:
-                    session.multi(guards)
-                    done = _set_acl(session, step, step.acl)
-                    written, there = written + done, there + (not done)
-            version = document.get("sequence_id_version")
-            if version and session.exists(znodes.BROKER_SEQUENCE_ID) is not None:
-                raise_version(session.client, znodes.BROKER_SEQUENCE_ID, version)
-    return written, there
-
-
-def _lacks_home_of_lock(session: ZooKeeper, steps: Sequence[Step]) -> bool:
-    """Whether the parent of the lock is gone and the plan brings it back; no lock can be held without it."""
-    return any(step.path == _LOCK_HOME for step in steps) and session.exists(_LOCK_HOME) is None
-
-
-def _set_acl(session: KazooZooKeeper, step: Step, acl: str) -> bool:
-    """Sets the ACL of a step; False when it stands there already."""
-    found, aversion = live_acls(session.client, [step.path]).get(step.path, ("", None))
-    if found == acl:
-        return False
-    if aversion != step.expected_aversion:
-        raise RefusedError(
-            f"restore not applied at {step.path!r}: expected its ACL at aversion {step.expected_aversion}, found "
-            f"{aversion}; somebody changed it since the plan: plan again"
-        )
-    if step.before != found:
-        raise PlanChangedError(
-            f"restore not applied at {step.path!r}: the plan said that its ACL is {step.before!r}, found {found!r}; somebody wrote that plan by "
-            "hand: plan again"
-        )
-    set_live_acl(session.client, step.path, acl, aversion or 0)
-    return True
-
-
-def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: RestoreScope) -> Collection[str]:
-    """Where the brokers that run now look for notices; refuses what may not change under them and is still to be written.
-
-    The plan does not know: brokers that were stopped then may have started since.
-    """
-    brokers = brokers_of(session)
-    if not brokers:
-        return ()
-    held = [
-        step
-        for step in steps
-        if (step.size or step.delete)
-        and not is_alterable(step.path)
-        and not (is_anew(step.path, scope) and step.expected_mzxid is None)
-    ]
-    found = session.get_many([step.path for step in held])
-    undone = [
-        step.path
-        for step, there in zip(held, found, strict=True)
-        if (there is not None if step.delete else there is None or content_sum(there[0])["sha256"] != step.sha256)
-    ]
-    if undone:
-        raise RefusedError(
-            f"restore not applied: expected no running brokers, as when it was planned, found {listed(brokers)}; "
-            f"{counted(len(undone), 'znode')}, such as {undone[0]!r}, may not change under them, which hold them in memory; nothing was "
-            "written now: stop all brokers and apply again, or plan configs and ACLs only"
-        )
-    made = {step.path for step in steps if not step.delete}
-    parents = {parent for step in steps if (parent := parent_of_notice(step.path)) is not None}
-    return {parent for parent in parents if parent in made or session.exists(parent) is not None}
-
-
-def _operations(
-    session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope, listening: Collection[str]
-) -> list[Operation]:
-    """What carries out a step; nothing when it is done already. The znode and its notice are one transaction."""
-    operations = _removal(session, step) if step.delete else _writing(session, step, originals, scope)
-    notice = notice_of(step.path)
-    if operations and notice is not None and parent_of_notice(step.path) in listening:
-        operations.append(Create(path=notice[0], data=notice[1], sequential=True))
-    return operations
-
-
-def _writing(session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope) -> list[Operation]:
-    original = originals.get(step.path)
-    anew = original is not None and is_anew(step.path, scope)
-    data = (recreated_topic(original.data, step.path) if anew else original.data or b"") if original else b""
-    if original is None or content_sum(data)["sha256"] != step.sha256:
-        raise RefusedError(
-            f"restore not applied: {step.path!r} is not in the snapshot with the planned content; apply with the same key "
-            "file as planned, or plan again"
-        )
-    try:
-        found, stat = session.get(step.path)
-    except NoNodeError:
-        found, stat = None, None
-    if found is not None and (not differs(found, data) or (anew and same_assignment(found, data, step.path))):
-        return []
-    if (stat.mzxid if stat else None) != step.expected_mzxid:
-        raise RefusedError(
-            f"restore not applied at {step.path!r}: expected {_written(step.expected_mzxid)}, found "
-            f"{_written(stat.mzxid if stat else None)}; the cluster changed since the plan: plan again"
-        )
-    _require_read(step, found, data)
-    if stat is None:
-        return [Create(path=step.path, data=data, acl=acl_of(original.acl))]
-    return [Set(path=step.path, data=data, version=stat.version)]
-
-
-def _require_read(step: Step, found: bytes | None, data: bytes | None) -> None:
-    """Refuses a step of which the approver read something else than stands there, or than would be written."""
-    there, wanted = shown_data(step.path, found), shown_data(step.path, data or None)
-    if (step.before, step.after) != (there, wanted):
-        raise PlanChangedError(
-            f"restore not applied at {step.path!r}: the plan said that {step.before!r} becomes {step.after!r}, found that {there!r} would "
-            f"become {wanted!r}; somebody wrote that plan by hand: plan again"
-        )
-
-
-def _removal(session: ZooKeeper, step: Step) -> list[Operation]:
-    try:
-        found, stat = session.get(step.path)
-    except NoNodeError:
-        return []
-    if stat.mzxid != step.expected_mzxid:
-        raise RefusedError(
-            f"restore not applied at {step.path!r}: expected {_written(step.expected_mzxid)}, found {_written(stat.mzxid)}; the "
-            "cluster changed since the plan: plan again"
-        )
-    _require_read(step, found, None)
-    return [Delete(path=step.path, version=stat.version)]
-
-
-def _written(mzxid: int | None) -> str:
-    return "no znode" if mzxid is None else f"one last written in transaction {mzxid:#x}"
-
-
-def _commit(session: ZooKeeper, guards: Sequence[Check], batch: Sequence[Operation]) -> None:
-    try:
-        session.multi([*guards, *batch])
-    except (BadVersionError, NodeExistsError, NoNodeError, NotEmptyError) as error:
-        if error.failed_operation == 0:  # the fence, which is the first guard
-            raise NotFinishedError(
-                f"restore stopped: the session and with it the lock {LOCK_PATH} was lost; what was written stays and is right; "
-                "apply again for the rest"
-            ) from error
-        raise RefusedError(
-            f"restore stopped: {error}; the cluster changed while it was applied. What was written stays and is right; plan "
-            "again for the rest"
-        ) from error
-
-
-def _cluster_guard(session: ZooKeeper, steps: Sequence[Step]) -> list[Check]:
-    """Every transaction fails if the tree below us becomes another cluster's; unless the plan brings the id itself back."""
-    if any(step.path == znodes.CLUSTER_ID for step in steps):
-        return []
-    stat = session.exists(znodes.CLUSTER_ID)
-    return [] if stat is None else [Check(path=znodes.CLUSTER_ID, version=stat.version)]

@@ -4,8 +4,8 @@ Source: docs/snapshots.md, "Restoring".
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -13,35 +13,23 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.acls import OPEN_ACL
 from controller_core.adapters.snapshot.manifest import Manifest, dated_in_the_future
 from controller_core.adapters.snapshot.secrets import sealer_of
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.adapters.zookeeper.session import KazooZooKeeper
-from controller_core.model.errors import NoNodeError, ObjectExistsError
+from controller_core.model.errors import ObjectExistsError
 from controller_core.model.words import counted
 from controller_core.ports.object_store import put_once
-from controller_core.ports.zookeeper import ZnodeStat, ZooKeeper
 from kafka_maintenance import __version__
-from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
-from kafka_maintenance.operations.errors import BadInputError, NothingToRestoreError, RefusedError
-from kafka_maintenance.operations.restore.acl_steps import acl_steps, parents_of
+from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.restore.content import (
     Content,
     RestoreScope,
-    is_alterable,
     is_anew,
-    notice_of,
-    parent_of_notice,
     recreated_topic,
     restorable,
-    same_assignment,
-    selected_configs,
-    selected_paths,
-    selected_topics,
 )
 from kafka_maintenance.operations.restore.corrections import plan_corrections
 from kafka_maintenance.operations.restore.document import (
@@ -50,9 +38,7 @@ from kafka_maintenance.operations.restore.document import (
     Step,
     StoredRestore,
     content_digest,
-    content_sum,
     described,
-    differs,
     kind_of,
     listing_of,
     load_restore,
@@ -62,7 +48,8 @@ from kafka_maintenance.operations.restore.document import (
     stored_restore,
 )
 from kafka_maintenance.operations.restore.identity import require_same_cluster, told_by_brokers
-from kafka_maintenance.operations.restore.over import Extras, extras, plan_over, read_target, removals
+from kafka_maintenance.operations.restore.over import plan_over, read_target
+from kafka_maintenance.operations.restore.part import brokers_of, plan_part
 from kafka_maintenance.operations.restore.whole import plan_whole, require_no_brokers
 from kafka_maintenance.operations.snapshots.catalog import (
     keys_by_date,
@@ -185,7 +172,7 @@ def _part(target: ClusterAddress, raw: pa.Table, content: Content, manifest: Man
         elif scope.corrections:
             part = plan_corrections(session, content, scope, brokers_run=bool(brokers_of(session)))
         else:
-            part = _plan_part(session, content, scope, target)
+            part = plan_part(session, content, scope, target)
     part.notes.extend([known_by] if known_by else [])
     return part
 
@@ -268,139 +255,3 @@ def _size_note(steps: Iterable[Step]) -> str | None:
         f"{counted(len(large), 'znode')} of more than {_LARGE_BYTES:,} bytes, the largest {largest.path} with {largest.size:,}: a server "
         "refuses them if its jute.maxbuffer is not raised above that (1,048,575 by default)"
     )
-
-
-def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, target: ClusterAddress) -> Part:
-    """The steps of a restore that is not whole."""
-    wanted = {znode.path: znode.data or b"" for znode in content.znodes}
-    notes: list[str] = []
-    selected = dict.fromkeys([*selected_configs(wanted, scope), *selected_paths(wanted, scope)])
-    missing_secret = [path for path in content.left_out if path in _asked_for(content.left_out, scope)]
-    notes += [f"{path} is left out: {content.left_out[path]}" for path in missing_secret]
-    brokers_run = bool(brokers_of(session))
-    topics, remarks = _topics_anew(session, wanted, scope)
-    notes += remarks
-    for path in _configs_of_gone_topics(session, wanted, scope, topics):
-        selected.pop(path, None)
-    if not selected and not topics and not missing_secret and not remarks:
-        raise BadInputError(
-            "restore not planned: the snapshot holds nothing of what was asked for; check names and patterns"
-        )
-    more = _extras(session, content, scope, brokers_run=brokers_run)
-    surplus = more.removable
-    notes += [more.note] if more.note else []
-    notices = [told[0] for path in (*selected, *surplus) if brokers_run and (told := notice_of(path)) is not None]
-    heard = {parent for prefix in notices for parent in parents_of(prefix)}
-    above = {
-        parent for path in (*selected, *topics, *notices, LOCK_PATH) for parent in parents_of(path) if parent in wanted
-    }
-    missing = [path for path in sorted(above - selected.keys()) if session.exists(path) is None]
-    chosen = {**{path: wanted[path] for path in (*missing, *selected)}, **topics}
-    first = sorted(chosen, key=lambda path: (path not in heard, path))  # a notice wants its parent to be there
-    writes = {path: chosen[path] for path in first}
-    there = dict(zip(writes, session.get_many(list(writes)), strict=True))
-    refused = [
-        path
-        for path in selected
-        if brokers_run and wanted[path] and not is_alterable(path) and _changes(content, path, there[path], topics)
-    ]
-    if refused:
-        raise RefusedError(
-            f"restore refused: {counted(len(refused), 'znode')}, such as {refused[0]!r}, may not change under running brokers, which hold "
-            "them in memory; stop all brokers, or restore configs and ACLs only"
-        )
-    listening = {each for each in heard if each in wanted or session.exists(each) is not None}
-    steps: list[Step] = []
-    before: dict[str, bytes] = {}
-    for path, data in writes.items():
-        found = there[path]
-        if not _changes(content, path, found, topics):
-            continue
-        if found is not None:
-            before[path] = found[0]
-        notice = path not in topics and parent_of_notice(path) in listening
-        mzxid = None if found is None else found[1].mzxid
-        steps.append(Step(path=path, expected_mzxid=mzxid, notice=notice, **content_sum(data)))
-    before |= {path: found[0] for path, found in zip(surplus, session.get_many(list(surplus)), strict=True) if found}
-    secrets = [path for path in missing_secret if path in content.acls]
-    there |= dict(zip(secrets, session.get_many(secrets), strict=True))
-    mzxids = {path: found[1].mzxid for path, found in there.items() if found is not None}
-    drifted, before_acls = acl_steps(session, content, scope, steps, mzxids, target)
-    return Part([*steps, *removals(surplus, listening), *drifted], before, before_acls, notes)
-
-
-def _extras(session: KazooZooKeeper, content: Content, scope: RestoreScope, *, brokers_run: bool) -> Extras:
-    """What a mirror of paths removes; refuses what may not go under running brokers."""
-    if not scope.mirror:
-        return Extras()
-    found = extras(read_target(session), content, scope.paths)
-    refused = sorted(path for path in found.removable if brokers_run and not is_alterable(path))
-    if refused:
-        raise RefusedError(
-            f"restore refused: {counted(len(refused), 'znode')}, such as {refused[0]!r}, may not be removed under running brokers; stop all "
-            "brokers, or leave --mirror out"
-        )
-    return found
-
-
-def brokers_of(session: ZooKeeper) -> list[str]:
-    """Ids of the registered brokers; none where `/brokers/ids` itself is gone."""
-    try:
-        return session.children(znodes.BROKER_IDS)
-    except NoNodeError:
-        return []
-
-
-def _changes(content: Content, path: str, found: tuple[bytes, ZnodeStat] | None, anew: Mapping[str, bytes]) -> bool:
-    if found is None:
-        return True
-    return differs(found[0], anew[path]) if path in anew else content.changes(path, found[0])
-
-
-def _configs_of_gone_topics(
-    session: ZooKeeper, wanted: Mapping[str, bytes], scope: RestoreScope, anew: Mapping[str, bytes]
-) -> list[str]:
-    """Configs that nobody would read, unless they are asked for by their own name."""
-    topics = [path for path in selected_topics(wanted, scope) if path not in anew and session.exists(path) is None]
-    configs = {znodes.config_path("topics", path.rpartition("/")[2]) for path in topics}
-    asked_for = set(selected_configs(configs, replace(scope, topics=()))) if scope.configs else set()
-    return sorted(configs - asked_for)
-
-
-def _asked_for(paths: Iterable[str], scope: RestoreScope) -> set[str]:
-    listed = list(paths)
-    return {*selected_configs(listed, scope), *selected_paths(listed, scope)}
-
-
-def _topics_anew(
-    session: ZooKeeper, wanted: Mapping[str, bytes], scope: RestoreScope
-) -> tuple[dict[str, bytes], list[str]]:
-    """Assignments of deleted topics, and remarks on those that are not touched."""
-    anew: dict[str, bytes] = {}
-    remarks: list[str] = []
-    live = {int(name) for name in brokers_of(session)}
-    for path in selected_topics(wanted, scope):
-        topic = path.rpartition("/")[2]
-        if session.exists(path) is not None:
-            found = session.get(path)[0]
-            if differs(found, wanted[path]) and not same_assignment(found, wanted[path], path):
-                remarks.append(
-                    f"{topic}: its assignment differs and is not touched; move replicas with reassign_partitions"
-                )
-            continue
-        if not scope.recreate:
-            remarks.append(
-                f"{topic}: was deleted, its data is gone; ask for it anew (empty), or take the recreation kit"
-            )
-            continue
-        data = recreated_topic(wanted[path], path)
-        needed = {
-            broker for each in znodes.decode_topic(data, path=path).assignments.values() for broker in each.replicas
-        }
-        if needed - live:
-            remarks.append(
-                f"{topic}: not made anew, brokers {sorted(needed - live)} do not run; take the recreation kit"
-            )
-            continue
-        anew[path] = data
-    return anew, remarks

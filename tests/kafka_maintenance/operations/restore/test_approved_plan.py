@@ -19,7 +19,7 @@ from kafka_maintenance.operations.errors import (
     RefusedError,
 )
 from kafka_maintenance.operations.record.receipts import read_events
-from kafka_maintenance.operations.restore import apply as restore
+from kafka_maintenance.operations.restore import apply_steps
 from kafka_maintenance.operations.restore.apply import load_restore
 from kafka_maintenance.operations.restore.document import plan_digest
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -136,7 +136,7 @@ def test_a_config_made_anew_after_the_plan_is_another_one(kafka, snapshot, store
 
 
 def test_a_restore_that_lost_its_lock_stops_and_can_be_applied_again(kafka, snapshot, store, chroot, monkeypatch):
-    monkeypatch.setattr(restore, "TRANSACTION_STEPS_MAX", 1)
+    monkeypatch.setattr(apply_steps, "TRANSACTION_STEPS_MAX", 1)
     for path in ("/config/clients/slow", "/config/topics/orders"):
         kafka.delete(path, -1)
     stored = plan(store, snapshot, chroot, configs=("*",))

@@ -5,7 +5,7 @@ import pytest
 from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.record.receipts import read_events
-from kafka_maintenance.operations.restore import apply as restore
+from kafka_maintenance.operations.restore import apply_steps
 from tests.kafka_maintenance.operations.restore.restored import apply, plan, taken
 
 pytestmark = pytest.mark.services
@@ -48,7 +48,7 @@ def test_a_whole_restore_over_a_tree_keeps_the_parent_of_notifications(stopped, 
 
 
 def test_a_child_that_somebody_created_since_the_plan_stops_the_removal(kafka, store, chroot, monkeypatch):
-    monkeypatch.setattr(restore, "TRANSACTION_STEPS_MAX", 1)
+    monkeypatch.setattr(apply_steps, "TRANSACTION_STEPS_MAX", 1)
     manifest = taken(chroot, store)
     for name in ("a", "b"):
         kafka.create(f"/config/topics/{name}", b"{}")
