@@ -9,7 +9,6 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, Self
 
-from controller_core.adapters.brokers.requests import ZERO_TOPIC_ID
 from controller_core.messages.effects import (
     BrokerRequest,
     LeaderAndIsrPartition,
@@ -21,6 +20,7 @@ from controller_core.messages.effects import (
 )
 from controller_core.messages.events import UpdateMetadataAnswered
 from controller_core.model.partitions import (
+    ZERO_TOPIC_ID,
     Broker,
     BrokerId,
     Endpoint,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from controller_core.context.context import ControllerContext
 from controller_core.controller.reassignment.triggers import MaybeCompleteReassignment
-from controller_core.controller.state_answers import BAD_VERSION, written_states
+from controller_core.controller.state_answers import written_states
 from controller_core.controller.update_metadata import SendMetadataUpdate
 from controller_core.engine.turn import Acknowledge, Task, Turn
-from controller_core.messages.answers import Failed, IsrNotificationsRead, NotificationsListed, StatesRead
+from controller_core.messages.answers import BAD_VERSION, Failed, IsrNotificationsRead, NotificationsListed, StatesRead
 from controller_core.messages.effects import (
     DeleteIsrNotifications,
     ListIsrNotifications,

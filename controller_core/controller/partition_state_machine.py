@@ -11,15 +11,10 @@ from controller_core.context.context import ControllerContext
 from controller_core.context.partition_entries import NOTHING, PartitionEntry
 from controller_core.controller import elections
 from controller_core.controller.elections import Elected, ElectionStrategy, Strategy
-from controller_core.controller.state_answers import (
-    BAD_VERSION,
-    read_states,
-    why_written_failed,
-    written_states,
-)
+from controller_core.controller.state_answers import read_states, why_written_failed, written_states
 from controller_core.engine.batch import PARTITION_MACHINE, AddLeaderAndIsr
 from controller_core.engine.turn import NO_RESULTS, CallResults, Task, Turn
-from controller_core.messages.answers import Failed, ReadProblem, StatesCreated, TopicConfigsRead
+from controller_core.messages.answers import BAD_VERSION, Failed, ReadProblem, StatesCreated, TopicConfigsRead
 from controller_core.messages.effects import (
     CreatePartitionStates,
     ReadPartitionStates,

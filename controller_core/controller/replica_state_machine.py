@@ -11,18 +11,11 @@ from typing import assert_never
 from controller_core.context.context import ControllerContext
 from controller_core.context.partition_entries import NOTHING, PartitionEntry, state_of, with_replica_state
 from controller_core.controller.partition_state_machine import describe_problem, unclean_permitted
-from controller_core.controller.state_answers import (
-    BAD_VERSION,
-    MALFORMED,
-    NO_NODE,
-    read_states,
-    why_written_failed,
-    written_states,
-)
+from controller_core.controller.state_answers import read_states, why_written_failed, written_states
 from controller_core.engine import request_batch
 from controller_core.engine.batch import REPLICA_MACHINE, Add, AddLeaderAndIsr
 from controller_core.engine.turn import Task, Turn
-from controller_core.messages.answers import ReadProblem
+from controller_core.messages.answers import BAD_VERSION, MALFORMED, NO_NODE, ReadProblem
 from controller_core.messages.effects import ReadPartitionStates, ReadTopicConfigs, WritePartitionStates
 from controller_core.model.partitions import (
     NO_ASSIGNMENT,

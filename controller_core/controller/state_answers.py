@@ -6,12 +6,9 @@ Source: Kafka 3.9 `KafkaZkClient.updateLeaderAndIsr`.
 from collections.abc import Mapping, Sequence
 
 from controller_core.engine.turn import Turn
-from controller_core.messages.answers import Failed, ReadProblem, StatesRead, StatesWritten
+from controller_core.messages.answers import NO_NODE, Failed, ReadProblem, StatesRead, StatesWritten
 from controller_core.model.partitions import LeaderAndIsr, TopicPartition
 
-BAD_VERSION = "BADVERSION"
-NO_NODE = "NONODE"
-MALFORMED = "MALFORMED"
 ANOTHER_CONTROLLER = "ANOTHER_CONTROLLER"
 
 

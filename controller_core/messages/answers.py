@@ -10,6 +10,14 @@ from typing import NamedTuple
 from controller_core.messages import effects as e
 from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 
+NO_NODE = "NONODE"
+BAD_VERSION = "BADVERSION"
+CONNECTION_LOSS = "CONNECTIONLOSS"
+MALFORMED = "MALFORMED"
+CONTROLLER_MOVED = "CONTROLLER_MOVED"
+SESSION_EXPIRED = "SESSION_EXPIRED"
+"""Why something failed: the first three are ZooKeeper's codes, the others ours."""
+
 
 class ReadProblem(NamedTuple):
     """Why a state could not be read: a ZooKeeper code such as NONODE, or MALFORMED with what is wrong.
@@ -172,10 +180,6 @@ class Done:
     """An effect without a result was carried out."""
 
     effect: e.Effect
-
-
-CONTROLLER_MOVED = "CONTROLLER_MOVED"
-SESSION_EXPIRED = "SESSION_EXPIRED"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ LEADER_DURING_DELETE = BrokerId(-2)
 NO_EPOCH = -1
 UNKNOWN_BROKER_EPOCH = -1  # in a request: not to be checked
 EPOCH_DURING_DELETE = -2
+ZERO_TOPIC_ID = "A" * 22
+"""Where nobody knows an id: `Uuid.ZERO_UUID` in Kafka's base64."""
 
 
 class TopicPartition(NamedTuple):

@@ -14,9 +14,8 @@ from controller_core.model.errors import MalformedZnodeError, NodeExistsError, N
 from controller_core.model.partitions import BrokerId
 from controller_core.ports.zookeeper import WatchEvent, WatchEventKind, ZooKeeper
 from controller_core.znodes.configs import decode_config, decode_config_change
-from controller_core.znodes.paths import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, config_path
+from controller_core.znodes.paths import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, DEFAULT_ENTITY, config_path
 
-DEFAULT_BROKER: Final = "<default>"
 _BROKERS: Final = "brokers/"
 _TOPICS: Final = "topics/"
 
@@ -62,7 +61,7 @@ class ConfigChanges:
                 continue
             if entity.startswith(_TOPICS) and is_true(self._value(entity) or ""):
                 yield UncleanElectionEnabled(entity.removeprefix(_TOPICS))
-            elif entity in {f"{_BROKERS}{DEFAULT_BROKER}", f"{_BROKERS}{self._broker}"}:
+            elif entity in {f"{_BROKERS}{DEFAULT_ENTITY}", f"{_BROKERS}{self._broker}"}:
                 before, self.unclean_election = self.unclean_election, self._default()
                 if self.unclean_election and not before:
                     yield UncleanElectionEnabled()
@@ -76,7 +75,7 @@ class ConfigChanges:
             self._hear()
 
     def _default(self) -> bool:
-        values = [self._value(f"{_BROKERS}{each}") for each in (self._broker, DEFAULT_BROKER)]
+        values = [self._value(f"{_BROKERS}{each}") for each in (self._broker, DEFAULT_ENTITY)]
         said = next((each for each in values if each is not None), None)
         return self._static if said is None else is_true(said)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from controller_core.adapters.brokers.requests import ZERO_TOPIC_ID
 from controller_core.admin.placement import assign_replicas, validate_new_topic
 from controller_core.context.context import ControllerContext
 from controller_core.model.errors import (
@@ -21,7 +20,7 @@ from controller_core.model.errors import (
     PlacementError,
     TopicExistsError,
 )
-from controller_core.model.partitions import NO_LEADER, BrokerId, ReplicaAssignment
+from controller_core.model.partitions import NO_LEADER, ZERO_TOPIC_ID, BrokerId, ReplicaAssignment
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.perform_effects import random_topic_id

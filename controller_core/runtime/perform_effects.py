@@ -26,8 +26,6 @@ from controller_core.runtime.kafka_zk.base import OK, code_of
 from controller_core.runtime.watches import ControllerWatches
 from controller_core.znodes import ISR_CHANGE_PREFIX, LOG_DIR_EVENT_PREFIX, MIGRATION
 
-CONNECTION_LOSS = "CONNECTIONLOSS"
-MALFORMED = "MALFORMED"
 Item = TypeVar("Item", TopicPartition, BrokerId)
 
 
@@ -69,9 +67,9 @@ class ZooKeeperEffects:
         except SessionExpiredError:
             return answers.Failed(effect, answers.SESSION_EXPIRED)
         except ConnectionLostError:
-            return answers.Failed(effect, CONNECTION_LOSS)
+            return answers.Failed(effect, answers.CONNECTION_LOSS)
         except MalformedZnodeError as error:
-            return answers.Failed(effect, f"{MALFORMED}: {error}")
+            return answers.Failed(effect, f"{answers.MALFORMED}: {error}")
         except ZooKeeperError as error:
             return answers.Failed(effect, code_of(error))
 
@@ -180,7 +178,7 @@ class ZooKeeperEffects:
         self.watches.before_reading(e.WatchKind.PARTITION_STATE, [str(partition) for partition in partitions])
         states, malformed = self.kafka.get_states(partitions)
         problems = {
-            partition: answers.ReadProblem(MALFORMED, str(error), not isinstance(error, UnparsedZnodeError))
+            partition: answers.ReadProblem(answers.MALFORMED, str(error), not isinstance(error, UnparsedZnodeError))
             for partition, error in malformed.items()
         }
         return answers.StatesRead(effect, states, problems)

@@ -16,12 +16,10 @@ from controller_core.messages.effects import (
     TopicIds,
     UpdateMetadataPartition,
 )
-from controller_core.model.partitions import Broker, LeaderAndIsr, LeaderRecoveryState, TopicPartition
+from controller_core.model.partitions import ZERO_TOPIC_ID, Broker, LeaderAndIsr, LeaderRecoveryState, TopicPartition
 from controller_core.wire.messages import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from controller_core.wire.schema import Message
 
-ZERO_TOPIC_ID = "A" * 22
-"""Where the controller knows no id: the zero UUID in Kafka's base64."""
 _Fields = dict[str, Any]
 _Row = TypeVar("_Row", LeaderAndIsrPartition, UpdateMetadataPartition, StopReplicaPartition)
 _ROW = "topic_states.partition_states"

@@ -13,7 +13,6 @@ from typing import Any, Final, assert_never
 
 from controller_core.adapters.brokers.asked import Asked, event_of_request, response_of
 from controller_core.adapters.brokers.request_server import Answer
-from controller_core.adapters.brokers.requests import ZERO_TOPIC_ID
 from controller_core.context.context import ControllerContext
 from controller_core.messages import effects as e
 from controller_core.messages.events import (
@@ -24,7 +23,7 @@ from controller_core.messages.events import (
     ListReassignments,
     RequestEvent,
 )
-from controller_core.model.partitions import NO_LEADER, BrokerId, TopicPartition
+from controller_core.model.partitions import NO_LEADER, ZERO_TOPIC_ID, BrokerId, TopicPartition
 from controller_core.runtime.created_topics import Created, create_topics, have_leaders
 from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.producer_ids import BLOCK_SIZE, allocate_producer_ids

@@ -8,6 +8,7 @@ from typing import Final
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import (
+    TOPICS,
     decode_broker,
     decode_cluster_id,
     decode_config,
@@ -17,7 +18,7 @@ from controller_core.znodes import (
 from spark_jobs.kraft import topics
 from spark_jobs.kraft.judged import Judged, Verdict, against
 from spark_jobs.kraft.phase import phase_of
-from spark_jobs.kraft.tree import TOPICS, Tree, is_secret
+from spark_jobs.kraft.tree import Tree, is_secret
 
 _CONTROLLER_SINCE_3_4: Final = 2
 _FEATURE_SINCE_3_3: Final = 2

@@ -11,6 +11,7 @@ from typing import Final
 from controller_core.adapters.snapshot.secrets import WITHHELD, is_secret_config
 from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
 from controller_core.znodes import decode_acl, decode_config
+from controller_core.znodes.paths import DEFAULT_ENTITY
 from spark_jobs.kraft.judged import Judged, Verdict, against
 from spark_jobs.kraft.tree import Tree, is_secret
 
@@ -30,7 +31,7 @@ _DIGITS: Final = re.compile(r"\+?[0-9]{1,19}")
 _BROKER_ID: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CREDENTIAL: Final = re.compile(r"salt=[^,]+,stored_key=[^,]+,server_key=[^,]+,iterations=\d+")
-_ADDRESS: Final = re.compile(r"<default>|[0-9A-Za-z.:_-]+")
+_ADDRESS: Final = re.compile(rf"{DEFAULT_ENTITY}|[0-9A-Za-z.:_-]+")
 _RESOURCES: Final = frozenset({"Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User"})
 _OPERATIONS: Final = frozenset(
     [
@@ -68,8 +69,8 @@ def _bad_configs(tree: Tree) -> Iterator[str]:
             except MalformedZnodeError as error:
                 yield str(error)
     for name in tree.children("/config/brokers"):
-        if name != "<default>" and not (_BROKER_ID.fullmatch(name) and -(2**31) <= int(name) < 2**31):
-            yield f"/config/brokers/{name}: neither a broker id nor <default>"
+        if name != DEFAULT_ENTITY and not (_BROKER_ID.fullmatch(name) and -(2**31) <= int(name) < 2**31):
+            yield f"/config/brokers/{name}: neither a broker id nor {DEFAULT_ENTITY}"
 
 
 def quotas(tree: Tree) -> Judged:

@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.model.partitions import LeaderAndIsr, ReplicaAssignment
-from controller_core.znodes import decode_config, decode_producer_id_block, decode_state
+from controller_core.model.partitions import ZERO_TOPIC_ID, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.znodes import TOPICS, decode_config, decode_producer_id_block, decode_state, state_path
 from spark_jobs.kraft.judged import Judged, Verdict, against
 from spark_jobs.kraft.topic_configs import doubtful_settings
-from spark_jobs.kraft.tree import TOPICS, Tree
+from spark_jobs.kraft.tree import NOTIFICATIONS, REQUESTS, Tree
 
-ZERO_ID: Final = "A" * 22
-"""What Kafka calls Uuid.ZERO_UUID: no id."""
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -33,7 +31,7 @@ def _bad_ids(tree: Tree) -> Iterator[str]:
             yield topic
         elif topic.topic_id is None:
             yield f"{path}: no topic_id"
-        elif topic.topic_id.rstrip("=") == ZERO_ID:
+        elif topic.topic_id.rstrip("=") == ZERO_TOPIC_ID:
             yield f"{path}: topic_id is all zeros"
         else:
             by_id[topic.topic_id.rstrip("=")].append(name)
@@ -99,12 +97,8 @@ def out_of_order(tree: Tree) -> Iterator[str]:
 def under_way(tree: Tree) -> Judged:
     """R9: no deletion, reassignment, election or notice is pending."""
     found = [f"/admin/delete_topics/{name}" for name in sorted(tree.queued)]
-    found += [path for path in ("/admin/reassign_partitions", "/admin/preferred_replica_election") if path in tree]
-    found += [
-        f"{parent}/{name}"
-        for parent in ("/isr_change_notification", "/log_dir_event_notification")
-        for name in tree.children(parent)
-    ]
+    found += [path for path in REQUESTS if path in tree]
+    found += [f"{parent}/{name}" for parent in NOTIFICATIONS for name in tree.children(parent)]
     found += [
         f"{TOPICS}/{name}: partition {number} adding {list(lists.adding)}, removing {list(lists.removing)}"
         for name, topic in tree.topics.items()
@@ -159,7 +153,7 @@ def _partitions(tree: Tree) -> Iterator[tuple[str, ReplicaAssignment, LeaderAndI
         if isinstance(topic, str) or name in tree.queued:
             continue
         for number, assignment in sorted(topic.assignments.items()):
-            path = f"{TOPICS}/{name}/partitions/{number}/state"
+            path = state_path(TopicPartition(name, number))
             znode = tree.znodes.get(path)
             if znode is None:
                 yield path, assignment, "missing; the migration would invent one with every replica in sync"

@@ -9,10 +9,24 @@ import pyarrow as pa
 from controller_core.adapters.snapshot.format import NO_PERMISSION
 from controller_core.adapters.snapshot.secrets import SECRET
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.znodes import broker_id_of, decode_topic
+from controller_core.model.partitions import LeaderAndIsr, TopicPartition
+from controller_core.znodes import (
+    ISR_CHANGE_NOTIFICATION,
+    LOG_DIR_EVENT_NOTIFICATION,
+    PREFERRED_REPLICA_ELECTION,
+    REASSIGN_PARTITIONS,
+    TOPICS,
+    broker_id_of,
+    decode_state,
+    decode_topic,
+    state_path,
+)
 from controller_core.znodes.partitions import TopicZnode
 
-TOPICS = "/brokers/topics"
+REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
+"""What is asked of the controller in one znode each; deletions are children of another one."""
+NOTIFICATIONS = (ISR_CHANGE_NOTIFICATION, LOG_DIR_EVENT_NOTIFICATION)
+"""Parents of what brokers tell the controller."""
 TREE_COLUMNS = ("path", "data", "version", "ephemeral_owner", "left_out")
 """What is read of the raw layer."""
 
@@ -72,6 +86,14 @@ class Tree:
             except MalformedZnodeError as error:
                 found[name] = str(error)
         return found
+
+    def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
+        """The state of a partition; None where there is none that can be read, which R6 names."""
+        path = state_path(TopicPartition(topic, partition))
+        try:
+            return decode_state(self.data(path), path=path, version=0)
+        except MalformedZnodeError:
+            return None
 
     @cached_property
     def queued(self) -> frozenset[str]:

@@ -33,6 +33,7 @@ from controller_core.messages.effects import (
 from controller_core.messages.events import AlterPartition, IsrChange, PartitionStateChanged, ReassignmentRequested
 from controller_core.model.dialect import Dialect
 from controller_core.model.partitions import (
+    ZERO_TOPIC_ID,
     Broker,
     BrokerId,
     Endpoint,
@@ -54,7 +55,6 @@ _WHOLE_REQUESTS_MAX = 300
 """Up to so many partitions of a wave the rewrites of the request node are imagined in full: they are quadratic."""
 _STEPS_MAX = 10_000_000
 _EPOCH = 1
-_TOPIC_ID = "A" * 22
 _ENDPOINT = Endpoint("imagined", 9092, "PLAINTEXT", "PLAINTEXT")
 Targets = Sequence[tuple[TopicPartition, tuple[BrokerId, ...]]]
 Moves = tuple[Ints, Ints]
@@ -328,7 +328,7 @@ class _World:
 
     def _answer(self, effect: AnsweredEffect) -> Answer:
         if isinstance(effect, WriteTopicAssignment):
-            content = encode_topic(TopicZnode(dict(effect.assignments), _TOPIC_ID))
+            content = encode_topic(TopicZnode(dict(effect.assignments), ZERO_TOPIC_ID))
             self.topic_bytes = max(self.topic_bytes, len(content))
         elif isinstance(effect, WritePartitionStates):
             self.endangered.update(p for p, state in effect.states if len(state.isr) < self._least(p))

@@ -17,7 +17,7 @@ from controller_core.messages.effects import (
     UpdateMetadataPartition,
 )
 from controller_core.model.errors import UnsupportedRequestError
-from controller_core.model.partitions import Broker, TopicPartition
+from controller_core.model.partitions import ZERO_TOPIC_ID, Broker, TopicPartition
 from controller_core.wire.messages import (
     LEADER_AND_ISR,
     LEADER_AND_ISR_ANSWER,
@@ -30,8 +30,6 @@ from controller_core.wire.messages import (
 from controller_core.wire.schema import Message
 
 _Row = TypeVar("_Row", LeaderAndIsrPartition, UpdateMetadataPartition)
-ZERO_TOPIC_ID: Final = "A" * 22
-"""Where the controller knows no id: the zero UUID in Kafka's base64."""
 
 
 class Api(NamedTuple):

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 
 from controller_core.controller.partition_state_machine import describe_problem
 from controller_core.controller.reassignment.end import fail_reassignment
-from controller_core.controller.state_answers import (
-    BAD_VERSION,
-    read_states,
-    why_written_failed,
-    written_states,
-)
+from controller_core.controller.state_answers import read_states, why_written_failed, written_states
 from controller_core.engine import request_batch
 from controller_core.engine.turn import Task, Turn
+from controller_core.messages.answers import BAD_VERSION
 from controller_core.messages.effects import ReadPartitionStates, WritePartitionStates
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 

@@ -6,6 +6,7 @@ Source: Kafka 3.9 `KafkaZkClient.wrapRequestWithControllerEpochCheck`, `retryReq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from controller_core.messages.answers import BAD_VERSION, NO_NODE
 from controller_core.model.dialect import Dialect
 from controller_core.model.errors import (
     BadVersionError,
@@ -23,7 +24,7 @@ Result = list[str | ZnodeStat | None]
 
 OK = "OK"
 _CODES: tuple[tuple[type[ZooKeeperError], str], ...] = (
-    (NoNodeError, "NONODE"), (NodeExistsError, "NODEEXISTS"), (BadVersionError, "BADVERSION"),
+    (NoNodeError, NO_NODE), (NodeExistsError, "NODEEXISTS"), (BadVersionError, BAD_VERSION),
     (NotEmptyError, "NOTEMPTY"), (NoAuthError, "NOAUTH"),
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ Source: Kafka 3.9 `KafkaZkClient`: `updateLeaderAndIsr`, `createTopicPartitionSt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from controller_core.messages.answers import BAD_VERSION
 from controller_core.model.errors import MalformedZnodeError, ZooKeeperError
 from controller_core.model.partitions import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.ports.zookeeper import ANY_VERSION, Set, ZnodeStat
@@ -25,9 +26,6 @@ from controller_core.znodes import (
     state_path,
     topic_path,
 )
-
-BAD_VERSION = "BADVERSION"
-NO_NODE = "NONODE"
 
 
 class StatesSet(NamedTuple):

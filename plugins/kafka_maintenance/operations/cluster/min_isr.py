@@ -9,10 +9,9 @@ from typing import Final
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.ports.zookeeper import ZooKeeper
 from controller_core.znodes.configs import decode_config, positive_setting
-from controller_core.znodes.paths import BROKER_CONFIGS, TOPIC_CONFIGS, config_path
+from controller_core.znodes.paths import BROKER_CONFIGS, DEFAULT_ENTITY, TOPIC_CONFIGS, config_path
 
 _KEY: Final = "min.insync.replicas"
-_ALL_BROKERS: Final = "<default>"
 
 
 def min_insync_replicas(zookeeper: ZooKeeper, topics: Collection[str]) -> dict[str, int]:
@@ -26,7 +25,7 @@ def min_insync_replicas(zookeeper: ZooKeeper, topics: Collection[str]) -> dict[s
     if not topics:
         return {}
     names = sorted(topics)
-    paths = [config_path(BROKER_CONFIGS, _ALL_BROKERS), *(config_path(TOPIC_CONFIGS, each) for each in names)]
+    paths = [config_path(BROKER_CONFIGS, DEFAULT_ENTITY), *(config_path(TOPIC_CONFIGS, each) for each in names)]
     common, *own = (
         None if entry is None else _setting(entry[0], path)
         for path, entry in zip(paths, zookeeper.get_many(paths), strict=True)

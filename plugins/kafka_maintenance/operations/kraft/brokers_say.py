@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.words import counted
-from controller_core.znodes import decode_state
 from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked, admin_client, said
 from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
-from spark_jobs.kraft.tree import TOPICS, Tree
+from spark_jobs.kraft.tree import Tree
 
 _NO_ID: Final = UUID(int=0)
 
@@ -85,9 +83,9 @@ def contradictions(tree: Tree, told: Mapping[str, Topic]) -> Iterator[str]:
                 continue
             if tuple(assigned.replicas) != partition.replicas:
                 yield f"{name}-{number}: replicas {list(assigned.replicas)} in ZooKeeper, {list(partition.replicas)} on the brokers"
-            leader = _leader(tree, name, number)
-            if leader is not None and leader != partition.leader:
-                yield f"{name}-{number}: leader {leader} in ZooKeeper, {partition.leader} on the brokers"
+            state = tree.state(name, number)
+            if state is not None and state.leader != partition.leader:
+                yield f"{name}-{number}: leader {state.leader} in ZooKeeper, {partition.leader} on the brokers"
 
 
 def cut_off(tree: Tree, told: Mapping[str, Topic]) -> str | None:
@@ -96,14 +94,6 @@ def cut_off(tree: Tree, told: Mapping[str, Topic]) -> str | None:
     if not wanted or told.keys() & set(wanted):
         return None
     return f"the brokers tell clients of none of {counted(len(wanted), 'topic')}: nothing can be produced or consumed"
-
-
-def _leader(tree: Tree, name: str, number: int) -> int | None:
-    path = f"{TOPICS}/{name}/partitions/{number}/state"
-    try:
-        return decode_state(tree.data(path), path=path, version=0).leader
-    except MalformedZnodeError:
-        return None  # R6 names it
 
 
 def _id_of(value: object) -> str | None:

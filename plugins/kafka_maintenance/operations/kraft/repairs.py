@@ -13,16 +13,14 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import ReplicaAssignment
-from controller_core.znodes import decode_config, encode_topic
+from controller_core.znodes import TOPICS, decode_config, encode_topic
 from kafka_maintenance.operations.errors import NothingToRestoreError
 from kafka_maintenance.operations.restore.content import is_alterable
 from kafka_maintenance.operations.snapshots.catalog import public_configs, read_raw
 from spark_jobs.kraft import entities
-from spark_jobs.kraft.tree import TOPICS, Tree, is_secret, tree_of
+from spark_jobs.kraft.tree import NOTIFICATIONS, REQUESTS, Tree, is_secret, tree_of
 
 _UNDER_WAY: Final = "R9"
-_REQUESTS: Final = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
-_NOTICES: Final = ("/isr_change_notification", "/log_dir_event_notification")
 
 
 class Repair(NamedTuple):
@@ -85,10 +83,10 @@ def _under_way(tree: Tree) -> Iterator[Repair]:
             if f"/config/topics/{name}" in tree:
                 yield Repair(_UNDER_WAY, f"/config/topics/{name}", None, "it goes with its topic")
         yield Repair(_UNDER_WAY, f"/admin/delete_topics/{name}", None, "the deletion is completed")
-    for path in _REQUESTS:
+    for path in REQUESTS:
         if path in tree:
             yield Repair(_UNDER_WAY, path, None, "the request is cancelled")
-    for parent in _NOTICES:
+    for parent in NOTIFICATIONS:
         for name in tree.children(parent):
             yield Repair(_UNDER_WAY, f"{parent}/{name}", None, "the notice is read by nobody any more")
     for name, topic in tree.topics.items():

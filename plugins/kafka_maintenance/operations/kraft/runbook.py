@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.words import counted
-from controller_core.znodes import decode_broker, decode_cluster_id, decode_state
+from controller_core.znodes import decode_broker, decode_cluster_id
 from kafka_maintenance.operations.kraft.certificate import Certificate
 from spark_jobs.kraft.cluster import common_listeners
 from spark_jobs.kraft.judged import Verdict
 from spark_jobs.kraft.rules import RULES
-from spark_jobs.kraft.tree import TOPICS, Tree
+from spark_jobs.kraft.tree import Tree
 
 CONTROLLERS: Final = 3
 _CONTROLLER_ID_MIN: Final = 3000
@@ -58,11 +58,9 @@ def brokers_in_order(tree: Tree) -> Sequence[BrokerLine]:
     for name, topic in tree.topics.items():
         for number, assignment in () if isinstance(topic, str) else topic.assignments.items():
             replicas.update(assignment.replicas)
-            path = f"{TOPICS}/{name}/partitions/{number}/state"
-            try:
-                leaders[decode_state(tree.data(path), path=path, version=0).leader] += 1
-            except MalformedZnodeError:
-                continue  # R6 names it
+            state = tree.state(name, number)
+            if state is not None:
+                leaders[state.leader] += 1
     lines = [BrokerLine(broker, _rack(tree, broker), leaders[broker], replicas[broker]) for broker in tree.registered]
     return sorted(lines, key=lambda line: (line.rack, line.leaders, line.broker))
 

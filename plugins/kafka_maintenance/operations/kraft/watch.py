@@ -11,15 +11,14 @@ from typing import Any, Final, assert_never
 
 from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.words import counted, first_lines
-from controller_core.znodes import decode_state
+from controller_core.znodes import TOPICS
 from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
 from kafka_maintenance.operations.kraft.brokers_say import Topic, contradictions, cut_off
 from kafka_maintenance.operations.kraft.drift import LogSays, disagreements, lost
 from spark_jobs.kraft.phase import Phase, PhaseId, phase_of
 from spark_jobs.kraft.topics import under_way
-from spark_jobs.kraft.tree import TOPICS, Tree, Znode
+from spark_jobs.kraft.tree import REQUESTS, Tree, Znode
 
 CLAIM_LASTS_AT_MOST: Final = timedelta(seconds=60)
 RISES_WITHIN: Final = timedelta(seconds=5)
@@ -167,7 +166,7 @@ def _unregistered(tree: Tree) -> list[str]:
 
 
 def _foreign(tree: Tree) -> Iterator[str]:
-    yield from (path for path in ("/admin/reassign_partitions", "/admin/preferred_replica_election") if path in tree)
+    yield from (path for path in REQUESTS if path in tree)
     yield from (f"/admin/delete_topics/{name}" for name in sorted(tree.queued))
     yield from (
         f"{TOPICS}/{name}"
@@ -181,12 +180,8 @@ def _out_of_sync(tree: Tree) -> Iterator[str]:
     """Partitions that lack a replica in the ISR."""
     for name, topic in tree.topics.items():
         for number, assignment in () if isinstance(topic, str) else sorted(topic.assignments.items()):
-            path = f"{TOPICS}/{name}/partitions/{number}/state"
-            try:
-                state = decode_state(tree.data(path), path=path, version=0)
-            except MalformedZnodeError:
-                continue  # R6 names it
-            if lacking := sorted(set(assignment.replicas) - set(state.isr)):
+            state = tree.state(name, number)
+            if state is not None and (lacking := sorted(set(assignment.replicas) - set(state.isr))):
                 yield f"{name}-{number}: replicas {lacking} are not in sync"
 
 

@@ -24,6 +24,7 @@ from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import ObjectMissingError
+from controller_core.model.partitions import TopicPartition
 from controller_core.model.words import counted, first_lines
 from kafka_maintenance.operations.errors import RefusedError, listed
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
@@ -368,7 +369,7 @@ def _with_brokers(
 
         def leaderless() -> list[str]:
             paths = [
-                f"{znodes.TOPICS}/{topic}/partitions/{number}/state"
+                znodes.state_path(TopicPartition(topic, number))
                 for topic, replicas in topics.items()
                 for number in range(len(replicas))
             ]

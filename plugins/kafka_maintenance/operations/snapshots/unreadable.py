@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from controller_core import znodes
 from controller_core.adapters.snapshot.manifest import Manifest
+from controller_core.model.partitions import TopicPartition
 from controller_core.model.words import first_lines
 
 _SHOWN_MAX: Final = 10
@@ -115,7 +116,7 @@ def _shown_rows(name: str, table: pa.Table, hidden: frozenset[str]) -> pa.Table:
 def _without_hidden_states(table: pa.Table, hidden: frozenset[str]) -> pa.Table:
     """A topic may be readable and the states below it not."""
     partitions = zip(table["topic"].to_pylist(), table["partition"].to_pylist(), strict=True)
-    paths = (f"{znodes.TOPICS}/{topic}/partitions/{number}/state" for topic, number in partitions)
+    paths = (znodes.state_path(TopicPartition(topic, number)) for topic, number in partitions)
     rows = [None if is_hidden(path, hidden) else row for row, path in enumerate(paths)]
     for column in _STATE_COLUMNS:
         table = _with_nulls(table, column, rows)

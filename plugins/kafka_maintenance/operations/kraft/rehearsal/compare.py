@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.znodes import decode_config
+from controller_core.model.partitions import ZERO_TOPIC_ID
+from controller_core.znodes import TOPICS, decode_config
 from kafka_maintenance.operations.kraft.rehearsal.difference import Difference, Kind
 from kafka_maintenance.operations.kraft.rehearsal.expected import UNKNOWN, Fact, as_number, expected_facts, facts_of
 from kafka_maintenance.operations.kraft.rehearsal.records import REDACTED, Migrated
 from spark_jobs.kraft import topics
 from spark_jobs.kraft.cluster import CONFIG_TYPES, KNOWN_ROOTS
-from spark_jobs.kraft.topics import ZERO_ID
-from spark_jobs.kraft.tree import TOPICS, Tree
+from spark_jobs.kraft.tree import NOTIFICATIONS, REQUESTS, Tree
 
 _COUNTS: Final = re.compile(r"The record types were \{([^}]*)\}")
 _TOTAL: Final = re.compile(r"KRaft\. (\d+) records were generated")
@@ -25,8 +25,6 @@ _STATE_FIELDS: Final = 3
 """Replicas, adding and removing stand before the state in the value of a partition."""
 _MADE_BY_THE_RUN: Final = ("/brokers/ids", "/config/changes", "/controller", "/controller_epoch", "/kafka-acl-changes",
                            "/kafka-acl-extended-changes", "/delegation_token/token_changes", "/migration", "/zookeeper")  # fmt: skip
-_REQUESTS: Final = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
-_NOTICES: Final = ("/isr_change_notification", "/log_dir_event_notification")
 
 
 def compared(tree: Tree, migrated: Migrated, log: str, after: Mapping[str, bytes | None]) -> tuple[Difference, ...]:
@@ -187,7 +185,7 @@ def _changed(path: str, before: bytes | None, after: bytes | None) -> Difference
 def _not_copied(tree: Tree) -> Iterator[Difference]:
     """What has no record and stays in ZooKeeper."""
     for path in sorted(tree.znodes):
-        if path in _REQUESTS or path.rpartition("/")[0] in _NOTICES:
+        if path in REQUESTS or path.rpartition("/")[0] in NOTIFICATIONS:
             yield Difference(Kind.MEANT, f"{path}: a request or notice that stays and is never carried out")
         elif path.startswith("/consumers/"):
             yield Difference(Kind.MEANT, f"{path}: old consumers' offsets stay in ZooKeeper")
@@ -228,7 +226,7 @@ def _twins(tree: Tree) -> frozenset[str]:
         name: (topic.topic_id or "").rstrip("=") for name, topic in tree.topics.items() if not isinstance(topic, str)
     }
     count = Counter(ids.values())
-    return frozenset(name for name, topic_id in ids.items() if count[topic_id] > 1 or topic_id == ZERO_ID)
+    return frozenset(name for name, topic_id in ids.items() if count[topic_id] > 1 or topic_id == ZERO_TOPIC_ID)
 
 
 def shown(fact: Fact) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from controller_core.adapters.snapshot.tree_writer import NewZnode
-from controller_core.znodes import decode_cluster_id
-from spark_jobs.kraft.tree import TOPICS, Tree, Znode, is_secret
+from controller_core.znodes import TOPICS, decode_cluster_id
+from spark_jobs.kraft.tree import Tree, Znode, is_secret
 
 _OWN_TO_THE_RUN = ("/controller", "/migration")
 _REGISTRATIONS = "/brokers/ids"

@@ -9,11 +9,11 @@ from urllib.parse import unquote
 
 from controller_core.adapters.snapshot.secrets import is_secret_config
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.znodes import decode_acl, decode_config, decode_producer_id_block, decode_state
+from controller_core.znodes import TOPICS, decode_acl, decode_config, decode_producer_id_block
+from controller_core.znodes.paths import DEFAULT_ENTITY
 from kafka_maintenance.operations.kraft.rehearsal.records import OF_THE_RUN, REDACTED, Record
-from spark_jobs.kraft.tree import TOPICS, Tree
+from spark_jobs.kraft.tree import Tree
 
-DEFAULT: Final = "<default>"
 _TOPIC, _BROKER = 2, 4
 _RESOURCES: Final = {"Topic": 2, "Group": 3, "Cluster": 4, "TransactionalId": 5, "DelegationToken": 6, "User": 7}
 _PATTERNS: Final = {"literal": 3, "prefixed": 4}
@@ -95,7 +95,7 @@ def facts_of(records: tuple[Record, ...]) -> Iterator[Fact]:
                 yield Fact(("CONFIG", data["resourceType"], data["resourceName"], data["name"]), data["value"])
             case "CLIENT_QUOTA":
                 entity = tuple(sorted((each["entityType"], each["entityName"]) for each in data["entity"]))
-                entity = tuple((kind, DEFAULT if name is None else name) for kind, name in entity)
+                entity = tuple((kind, DEFAULT_ENTITY if name is None else name) for kind, name in entity)
                 yield Fact(("CLIENT_QUOTA", entity, data["key"]), data["value"])
             case "USER_SCRAM_CREDENTIAL":
                 yield Fact(("USER_SCRAM_CREDENTIAL", data["name"], data["mechanism"]), data["iterations"])
@@ -113,14 +113,8 @@ def facts_of(records: tuple[Record, ...]) -> Iterator[Fact]:
 
 def _state(tree: Tree, topic: str, number: int) -> tuple[Any, ...]:
     """Leader, leader epoch, ISR and recovery state; () where there is none that can be read."""
-    path = f"{TOPICS}/{topic}/partitions/{number}/state"
-    if not tree.data(path):
-        return ()
-    try:
-        state = decode_state(tree.data(path), path=path, version=0)
-    except MalformedZnodeError:
-        return ()
-    return state.leader, state.leader_epoch, list(state.isr), int(state.recovery.value)
+    state = tree.state(topic, number)
+    return () if state is None else (state.leader, state.leader_epoch, list(state.isr), int(state.recovery.value))
 
 
 def _configs(tree: Tree) -> Iterator[Fact]:
@@ -129,7 +123,9 @@ def _configs(tree: Tree) -> Iterator[Fact]:
             path = f"/config/{kind}/{name}"
             for key, value in config_at(tree, path).items():
                 shown = REDACTED if is_secret_config(kind, key) else value
-                yield Fact(("CONFIG", code, "" if name == DEFAULT else name, key), shown, path, name == DEFAULT)
+                yield Fact(
+                    ("CONFIG", code, "" if name == DEFAULT_ENTITY else name, key), shown, path, name == DEFAULT_ENTITY
+                )
 
 
 def _quotas_and_credentials(tree: Tree) -> Iterator[Fact]:
@@ -142,7 +138,7 @@ def _quotas_and_credentials(tree: Tree) -> Iterator[Fact]:
                 (_ENTITIES.get(kind, kind), unquote(name)) for kind, name in zip(parts[::2], parts[1::2], strict=True)
             ]
             entity = tuple(sorted(names))
-            renamed = any(unquote(name) != name or name == DEFAULT for name in parts[1::2])
+            renamed = any(unquote(name) != name or name == DEFAULT_ENTITY for name in parts[1::2])
             for key, value in config_at(tree, path).items():
                 if key in _SCRAM:
                     yield Fact(("USER_SCRAM_CREDENTIAL", names[-1][1], _SCRAM[key]), iterations(value), path, renamed)

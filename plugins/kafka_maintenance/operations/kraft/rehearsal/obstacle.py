@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from controller_core.znodes import TOPICS
 from kafka_maintenance.operations.kraft.rehearsal.attempt import Attempt, End
 from kafka_maintenance.operations.kraft.rehearsal.copy import Copy, unit_of
 from spark_jobs.kraft.judged import Verdict
 from spark_jobs.kraft.rules import RULES
-from spark_jobs.kraft.tree import TOPICS, Tree
+from spark_jobs.kraft.tree import Tree
 
 _STAMP: Final = re.compile(r"^\d{4}-\d\d-\d\d \S+ ")
 _TELLING: Final = re.compile(

@@ -16,7 +16,7 @@ from typing import Final
 from controller_core.adapters.snapshot.tree_writer import NewZnode, write_tree
 from controller_core.adapters.zookeeper.session import connect
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.znodes import decode_config
+from controller_core.znodes import TOPICS, decode_config
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
 from kafka_maintenance.operations.errors import OperationError
 from kafka_maintenance.operations.kraft.asked import IBP
@@ -40,7 +40,6 @@ from kafka_maintenance.servers.imitated_brokers import PLAINTEXT, ImitatedBroker
 from kafka_maintenance.servers.kraft_controller import KRaftController, Storage
 from kafka_maintenance.servers.migrating_broker import MigratingBroker
 from kafka_maintenance.servers.ports import LOOPBACK, free_port
-from spark_jobs.kraft.tree import TOPICS
 
 REFUSALS_MAX: Final = 10
 TOPICS_MAX: Final = 100
