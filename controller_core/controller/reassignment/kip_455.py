@@ -2,23 +2,30 @@
 
 Source: Kafka 3.9 `KafkaController.onPartitionReassignment`. Phases are named as there:
 U updates, A waits for the new replicas, B completes. The topic znode is the durable record. The flow through Kafka 2.3
-is in `legacy_reassignment`.
+is in `until_2_3`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from controller_core.context.context import ControllerContext
-from controller_core.controller import elections
-from controller_core.controller.partition_state_machine import ChangePartitionStates
-from controller_core.controller.reassignment.end import EndReassignment, fail_reassignment
+from controller_core.controller.reassignment.end import EndReassignment
 from controller_core.controller.reassignment.leader_epochs import UpdateLeaderEpochAndSendRequest
+from controller_core.controller.reassignment.steps import (
+    INVALID_ASSIGNMENT,
+    UNKNOWN_PARTITION,
+    MoveLeaderIfRequired,
+    SetAssignment,
+    StopRemovedReplicas,
+    WriteAssignment,
+    refuse_target,
+    requested_targets,
+)
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
 from controller_core.controller.topic_deletion import MarkTopicsIneligible, ResumeDeletionForTopics
-from controller_core.controller.topic_znode import topic_node
 from controller_core.controller.update_metadata import SendMetadataUpdate
 from controller_core.engine.turn import Acknowledge, Task, Turn
-from controller_core.messages.answers import Failed, ReassignmentRequestsRead, StatesRead
+from controller_core.messages.answers import ReassignmentRequestsRead, StatesRead
 from controller_core.messages.effects import (
     DeleteReassignmentRequests,
     ReadPartitionStates,
@@ -32,17 +39,10 @@ from controller_core.messages.effects import (
 )
 from controller_core.messages.events import AlterReassignments, ListReassignments
 from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment, TopicPartition
-from controller_core.model.refusals import RefusalKind
-from controller_core.model.states import PartitionState, ReplicaState
+from controller_core.model.states import ReplicaState
 
 _R = ReplicaState
 NONE_IN_PROGRESS = "NO_REASSIGNMENT_IN_PROGRESS"
-UNKNOWN_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
-INVALID_ASSIGNMENT = "INVALID_REPLICA_ASSIGNMENT"
-EMPTY_TARGET = (
-    "an empty list completes at once: through Kafka 2.6 every replica is deleted with its data; since 2.7 the "
-    "imbalance counter raises, a failover repeats it, and automatic rebalance fails for the whole cluster"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,40 +85,6 @@ class UpdateCurrentReassignment(Task):
 
 
 @dataclass(frozen=True, slots=True)
-class WriteAssignment(Task):
-    """Writes the topic znode with another assignment of this partition."""
-
-    partition: TopicPartition
-    assignment: ReplicaAssignment
-
-    def __call__(self, turn: Turn) -> None:
-        effect = topic_node(turn.context, self.partition.topic, {self.partition: self.assignment})
-        turn.ask(effect, AssignmentWritten(self.partition))
-
-
-@dataclass(frozen=True, slots=True)
-class AssignmentWritten(Task):
-    """Without the topic znode the run ends here."""
-
-    partition: TopicPartition
-
-    def __call__(self, turn: Turn) -> None:
-        if isinstance(turn.answer, Failed):
-            fail_reassignment(turn, self.partition, f"topic znode not written: {turn.answer.error}")
-
-
-@dataclass(frozen=True, slots=True)
-class SetAssignment(Task):
-    """The context's assignment becomes this one."""
-
-    partition: TopicPartition
-    assignment: ReplicaAssignment
-
-    def __call__(self, turn: Turn) -> None:
-        turn.context = turn.context.with_entry(self.partition, assignment=self.assignment)
-
-
-@dataclass(frozen=True, slots=True)
 class RememberReassignment(Task):
     """The partition is being reassigned; without AlterPartition its ISR is watched."""
 
@@ -129,19 +95,6 @@ class RememberReassignment(Task):
             turn.send(Watch(kind=WatchKind.PARTITION_STATE, names=(str(self.partition),)))
         moving = turn.context.partitions_being_reassigned.set(self.partition, None)
         turn.change(partitions_being_reassigned=moving)
-
-
-@dataclass(frozen=True, slots=True)
-class StopRemovedReplicas(Task):
-    """Offline → Started → Successful → NonExistent, without waiting for the brokers."""
-
-    partition: TopicPartition
-    brokers: tuple[BrokerId, ...]
-
-    def __call__(self, turn: Turn) -> None:
-        replicas = tuple(PartitionAndReplica(self.partition, broker) for broker in self.brokers)
-        states = (_R.OFFLINE, _R.DELETION_STARTED, _R.DELETION_SUCCESSFUL, _R.NON_EXISTENT)
-        turn.push(*(ChangeReplicaStates(replicas, state) for state in states))
 
 
 # Complete?
@@ -215,26 +168,6 @@ class CompleteReassignment(Task):
 
 
 @dataclass(frozen=True, slots=True)
-class MoveLeaderIfRequired(Task):
-    """B3: a leader that leaves or is dead is replaced; a good one gets a new epoch and the new replicas."""
-
-    partition: TopicPartition
-    assignment: ReplicaAssignment
-    recipients: tuple[BrokerId, ...] | None = None
-
-    def __call__(self, turn: Turn) -> None:
-        partition, replicas = self.partition, self.assignment.replicas
-        leadership = turn.context.leadership(partition)
-        if leadership is None:
-            fail_reassignment(turn, partition, "the partition has no leadership")
-        elif leadership.leader in replicas and turn.context.is_replica_online(leadership.leader, partition):
-            recipients = replicas if self.recipients is None else self.recipients
-            turn.push(UpdateLeaderEpochAndSendRequest(partition, self.assignment, recipients, ()))
-        else:
-            turn.push(ChangePartitionStates((partition,), PartitionState.ONLINE, elections.REASSIGN))
-
-
-@dataclass(frozen=True, slots=True)
 class ForgetReassignment(Task):
     """B7: no longer being reassigned; entries of the request node that asked for exactly this go."""
 
@@ -288,25 +221,21 @@ class TriggerRequestedReassignments(Task):
     """Starts what the request node asks for; what cannot be done leaves the node."""
 
     def __call__(self, turn: Turn) -> None:
-        answer, context = turn.answer, turn.context
+        targets = requested_targets(turn)
         turn.reassignment_errors = {}
         turn.reassignments_started = frozenset()
-        if not isinstance(answer, ReassignmentRequestsRead) or answer.targets is None:
-            return
-        if answer.problem:
-            reason = f"request node not readable: {answer.problem}; it stays, and every controller stumbles over it"
-            turn.refuse(RefusalKind.INVALID_REQUEST, "/admin/reassign_partitions", reason)
+        if targets is None:
             return
         runs: list[Task] = []
         failed: dict[TopicPartition, tuple[BrokerId, ...] | None] = {}
-        for partition, target in sorted(answer.targets.items()):
-            error = _objection(context, partition) or ("" if target else INVALID_ASSIGNMENT)
+        for partition, target in sorted(targets.items()):
+            error = _objection(turn.context, partition) or ("" if target else INVALID_ASSIGNMENT)
             if error:
                 refuse_target(turn, partition, target, error)
                 failed[partition] = None
             else:
                 runs.append(StartReassignment(partition, target))
-        turn.reassignments_started = frozenset(answer.targets) - failed.keys()
+        turn.reassignments_started = frozenset(targets) - failed.keys()
         turn.push(*runs, RemoveFailedRequests(failed))
 
 
@@ -331,20 +260,6 @@ class RemoveFailedRequests(Task):
     def __call__(self, turn: Turn) -> None:
         errors = dict.fromkeys(turn.reassignment_errors)
         turn.push(RemoveFromRequestNode({**self.failed, **errors}))
-
-
-def refuse_target(turn: Turn, partition: TopicPartition, target: tuple[BrokerId, ...], error: str) -> None:
-    """Tells why a requested reassignment is not done.
-
-    Args:
-        turn: of the step that decides it.
-        partition: whose reassignment it is.
-        target: the replicas that were asked for.
-        error: Kafka's name of the error.
-    """
-    kafka = "" if target else EMPTY_TARGET
-    reason = f"reassignment to {list(target)!r} refused: {error}"
-    turn.refuse(RefusalKind.INVALID_REQUEST, partition, reason, kafka=kafka, error=error)
 
 
 def _objection(context: ControllerContext, partition: TopicPartition) -> str:
@@ -409,13 +324,3 @@ def _api_objection(context: ControllerContext, partition: TopicPartition, target
     if not all(context.is_live(broker) for broker in current.reassign_to(target).adding):
         return INVALID_ASSIGNMENT
     return _objection(context, partition)
-
-
-def without_reassignment(context: ControllerContext, partition: TopicPartition) -> ControllerContext:
-    """The context after the partition's reassignment is over or given up, in either flow."""
-    moving, targets = context.partitions_being_reassigned, context.reassignment_targets
-    return replace(
-        context,
-        partitions_being_reassigned=moving.delete(partition) if partition in moving else moving,
-        reassignment_targets=targets.delete(partition) if partition in targets else targets,
-    )

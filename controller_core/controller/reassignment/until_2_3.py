@@ -7,7 +7,8 @@ list, OAR the assignment before, AR the assignment in ZooKeeper; steps are numbe
 from dataclasses import dataclass
 
 from controller_core.controller.reassignment.end import EndReassignment
-from controller_core.controller.reassignment.kip_455 import (
+from controller_core.controller.reassignment.leader_epochs import UpdateLeaderEpochAndSendRequest
+from controller_core.controller.reassignment.steps import (
     INVALID_ASSIGNMENT,
     UNKNOWN_PARTITION,
     MoveLeaderIfRequired,
@@ -15,14 +16,14 @@ from controller_core.controller.reassignment.kip_455 import (
     StopRemovedReplicas,
     WriteAssignment,
     refuse_target,
+    requested_targets,
     without_reassignment,
 )
-from controller_core.controller.reassignment.leader_epochs import UpdateLeaderEpochAndSendRequest
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
 from controller_core.controller.topic_deletion import MarkTopicsIneligible, ResumeDeletionForTopics
 from controller_core.controller.update_metadata import SendMetadataUpdate
 from controller_core.engine.turn import Acknowledge, Task, Turn
-from controller_core.messages.answers import ReassignmentRequestsRead, StatesRead
+from controller_core.messages.answers import StatesRead
 from controller_core.messages.effects import (
     DeleteReassignmentRequests,
     ReadPartitionStates,
@@ -32,7 +33,6 @@ from controller_core.messages.effects import (
     WriteReassignmentRequests,
 )
 from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment, TopicPartition
-from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import ReplicaState
 
 
@@ -47,17 +47,13 @@ class TriggerLegacyReassignments(Task):
     at_failover: bool = False
 
     def __call__(self, turn: Turn) -> None:
-        answer = turn.answer
-        if not isinstance(answer, ReassignmentRequestsRead) or answer.targets is None:
-            return
-        if answer.problem:
-            reason = f"request node not readable: {answer.problem}; it stays, and every controller stumbles over it"
-            turn.refuse(RefusalKind.INVALID_REQUEST, "/admin/reassign_partitions", reason)
+        targets = requested_targets(turn)
+        if targets is None:
             return
         context = turn.context
         known = context.reassignment_targets
         only_new = context.dialect.running_reassignments_are_not_started_again and not self.at_failover
-        asked = {p: target for p, target in answer.targets.items() if not (only_new and p in known)}
+        asked = {p: target for p, target in targets.items() if not (only_new and p in known)}
         turn.change(reassignment_targets=known.update(asked))
         turn.reassignment_errors = {}
         runs: list[Task] = []
