@@ -12,6 +12,7 @@ from pyarrow.fs import LocalFileSystem
 
 from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from tests.dags.connections import airflow_knows
 from tests.dags.world import BROKERS, registration
 from tests.kafka_maintenance.operations.analysis.analysed import table_of
 
@@ -42,12 +43,8 @@ def zookeeper():
 @pytest.fixture
 def store(zookeeper, monkeypatch, tmp_path):
     """A folder store; Airflow knows `alpha` (the real tree) and `old` (archived, its ZooKeeper is gone)."""
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "old"]')
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
-    alpha = {"conn_type": "generic", "host": zookeeper.hosts, "extra": {"chroot": "/kafka"}}
-    old = {"conn_type": "generic", "host": "127.0.0.1:1", "extra": {"archived": True}}
-    monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps(alpha))
-    monkeypatch.setenv("AIRFLOW_CONN_OLD", json.dumps(old))
+    alpha = {"host": zookeeper.hosts, "extra": {"chroot": "/kafka"}}
+    airflow_knows(monkeypatch, tmp_path, alpha=alpha, old={"host": "127.0.0.1:1", "extra": {"archived": True}})
     return str(tmp_path)
 
 

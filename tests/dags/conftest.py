@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.dags.archive import key_file, spark, store, zookeeper
+from tests.dags.connections import airflow_knows
 from tests.dags.policies import policy
 from tests.dags.world import CLUSTER, World
 from tests.listening import listening
@@ -162,8 +163,7 @@ def world(monkeypatch, tmp_path):
     from kafka_maintenance.connections.clusters import Cluster
 
     made = World()
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([CLUSTER]))
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
+    airflow_knows(monkeypatch, tmp_path, **{CLUSTER: None})
     monkeypatch.setattr(hooks, "cluster", lambda name: Cluster(name=name, address=made.zookeeper))
     return made
 

@@ -6,16 +6,13 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.operations.record.departures import Departure, record_departure
+from tests.dags.connections import airflow_knows
 
 
 @pytest.fixture
 def store(world, monkeypatch, tmp_path):
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "beta"]')
-    for name in ("alpha", "beta"):
-        monkeypatch.setenv(
-            f"AIRFLOW_CONN_{name.upper()}", '{"conn_type": "kafka_zookeeper", "host": "zk", "port": 2181}'
-        )
+    connection = {"conn_type": "kafka_zookeeper", "host": "zk", "port": 2181}
+    airflow_knows(monkeypatch, tmp_path, alpha=connection, beta=connection)
     store = open_store(str(tmp_path))
     record_departure(store, Departure("beta", "ann", "finalised", "2026-11-24T12:00:00+00:00", "/s/manifest.json"))
     return store

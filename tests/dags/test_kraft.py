@@ -7,7 +7,8 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from tests.kafka_maintenance.operations.kraft.trees import MIGRATION, encoded, tree
+from tests.dags.connections import airflow_knows
+from tests.kafka_maintenance.operations.kraft.trees import MIGRATION, encoded, write_healthy
 
 pytestmark = pytest.mark.kafka
 
@@ -15,19 +16,11 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture(scope="module")
 def hosts():
     """A real ZooKeeper with a healthy tree under the chroot /kafka; its brokers live as long as this session."""
-    from controller_core.adapters.snapshot.tree_writer import NewZnode, write_tree
     from controller_core.adapters.zookeeper.session import connect
     from kafka_maintenance.servers.zookeeper import ZooKeeperServer
 
-    ephemeral = {"/controller", "/brokers/ids/1", "/brokers/ids/2"}
-    healthy = tree()
     with ZooKeeperServer() as server, connect(f"{server.hosts}/kafka", create_chroot=True) as session:
-        write_tree(
-            session.client,
-            [NewZnode(path, healthy.data(path)) for path in sorted(healthy.znodes) if path not in ephemeral],
-        )
-        for path in sorted(ephemeral):
-            session.create(path, healthy.data(path), ephemeral=True)
+        write_healthy(session)
         yield server.hosts
 
 
@@ -36,11 +29,7 @@ def alpha(hosts, monkeypatch, tmp_path):
     """The cluster as Airflow knows it, and a session on it."""
     from controller_core.adapters.zookeeper.session import connect
 
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha"]')
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic", "host": hosts, "extra": {"chroot": "/kafka"}})
-    )
+    airflow_knows(monkeypatch, tmp_path, alpha={"host": hosts, "extra": {"chroot": "/kafka"}})
     with connect(f"{hosts}/kafka") as session:
         yield session
 

@@ -1,14 +1,14 @@
 """The watch on a migration leaves its worker: what the task does with each advice, and what wakes it. On a real ZooKeeper."""
 
 import asyncio
-import json
 from datetime import UTC, datetime
 
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from tests.kafka_maintenance.operations.kraft.trees import MIGRATION, encoded, tree
+from tests.dags.connections import airflow_knows
+from tests.kafka_maintenance.operations.kraft.trees import MIGRATION, encoded, write_healthy
 
 pytestmark = pytest.mark.services
 NOTICE = "/isr_change_notification/isr_change_0000000001"
@@ -25,25 +25,15 @@ def hosts():
 @pytest.fixture
 def alpha(hosts, monkeypatch, tmp_path):
     """A session on a healthy cluster that Airflow knows, and the snapshot taken before."""
-    from controller_core.adapters.snapshot.tree_writer import NewZnode, write_tree
     from controller_core.adapters.zookeeper.session import connect
     from kafka_maintenance.operations.snapshots.take import take_snapshot
     from kafka_maintenance.tasks import kraft_watch
 
-    chroot, ephemeral, healthy = f"/{tmp_path.name}", {"/controller", "/brokers/ids/1", "/brokers/ids/2"}, tree()
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha"]')
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic", "host": hosts, "extra": {"chroot": chroot}})
-    )
+    chroot = f"/{tmp_path.name}"
+    airflow_knows(monkeypatch, tmp_path, alpha={"host": hosts, "extra": {"chroot": chroot}})
     monkeypatch.setattr(kraft_watch, "_PAUSE_S", 0.1)  # in ZooKeeper mode no version has to rise
     with connect(f"{hosts}{chroot}", create_chroot=True) as session:
-        write_tree(
-            session.client,
-            [NewZnode(path, healthy.data(path)) for path in sorted(healthy.znodes) if path not in ephemeral],
-        )
-        for path in sorted(ephemeral):
-            session.create(path, healthy.data(path), ephemeral=True)
+        write_healthy(session)
         store, address = open_store(str(tmp_path)), ClusterAddress(f"{hosts}{chroot}")
         taken = take_snapshot(address=address, cluster="alpha", store=store, run_id="r", now=datetime.now(UTC)).manifest
         session.before = {"cluster": "alpha", "date": taken.date, "snapshot": taken.snapshot_id}

@@ -8,6 +8,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from tests.dags.connections import airflow_knows
 from tests.dags.runs import answered_by, answering
 from tests.kafka_maintenance import snapshot_world as world
 
@@ -21,9 +22,7 @@ def wounded(monkeypatch, tmp_path):
     from kafka_maintenance.servers import ZooKeeperServer
 
     with ZooKeeperServer() as server, world.session(server.hosts) as session:
-        monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha"]')
-        monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
-        monkeypatch.setenv("AIRFLOW_CONN_ALPHA", f'{{"conn_type": "generic", "host": "{server.hosts}"}}')
+        airflow_knows(monkeypatch, tmp_path, alpha={"host": server.hosts})
         world.fill(session)
         session.set("/config/users/bob", b'{"version":1,"config":{"consumer_byte_rate":"4096","no_such_rate":"5"}}', -1)
         take_snapshot(

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
+from tests.dags.connections import airflow_knows
 from tests.dags.runs import WHEN_OPENED, answered_by, answering
 from tests.kafka_maintenance.snapshot_world import stored_day
 
@@ -20,8 +21,7 @@ def days(monkeypatch, tmp_path):
     """Five dates of `alpha` and one of `beta` in a folder."""
     from controller_core.adapters.object_store.open import FolderStore
 
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "beta"]')
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
+    airflow_knows(monkeypatch, tmp_path, alpha=None, beta=None)
     store, now = FolderStore(tmp_path), datetime.now(UTC)
     stored_day(store, now, 6, cluster="beta")
     return [stored_day(store, now, days_ago) for days_ago in range(8, 3, -1)]

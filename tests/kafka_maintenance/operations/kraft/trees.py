@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
+from controller_core.adapters.snapshot.tree_writer import NewZnode, write_tree
 from spark_jobs.kraft.tree import Tree, Znode
 
 NOW = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
@@ -67,6 +68,7 @@ HEALTHY = {
     "/config/ips/10.0.0.1": config(connection_creation_rate="5"),
     "/latest_producer_id_block": None,
 }  # fmt: skip
+EPHEMERAL = ("/brokers/ids/1", "/brokers/ids/2", "/controller")
 
 
 def encoded(value):
@@ -85,3 +87,12 @@ def tree(changes=None, unread=None):
         version = 3 if path == "/brokers/seqid" and changes and path in changes else 0
         znodes[path] = Znode(None if unread and path in unread else data, version, why_unread=(unread or {}).get(path))
     return Tree(znodes)
+
+
+def write_healthy(session):
+    """Writes the healthy tree; controller and brokers live as long as the session."""
+    healthy = tree()
+    lasting = [NewZnode(path, healthy.data(path)) for path in sorted(healthy.znodes) if path not in EPHEMERAL]
+    write_tree(session.client, lasting)
+    for path in EPHEMERAL:
+        session.create(path, healthy.data(path), ephemeral=True)
