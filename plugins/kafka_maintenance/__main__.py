@@ -1,10 +1,9 @@
 """The program `kafka-maintenance`; `python -m kafka_maintenance` is the same."""
 
 import os
-import sys
 from typing import NoReturn
 
-_INTERRUPTED = 130
+from kafka_maintenance.cli.interruption import INTERRUPTED, say_interrupted
 
 
 def run() -> NoReturn:
@@ -14,9 +13,8 @@ def run() -> NoReturn:
 
         program()
     except KeyboardInterrupt:
-        sys.stderr.write("kafka-maintenance: interrupted\n")
-        sys.stderr.flush()
-        os._exit(_INTERRUPTED)
+        say_interrupted()
+        os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -65,12 +65,12 @@ from kafka_maintenance.cli.arguments import (
     tell,
 )
 from kafka_maintenance.cli.command_parser import PROGRAM, CommandParser, explain_commands
+from kafka_maintenance.cli.interruption import INTERRUPTED, say_interrupted
 from kafka_maintenance.cli.permission import add_permission_arguments, window_closed_now
 from kafka_maintenance.cli.progress import Bars, log_to_stderr, show_read, show_steps
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
 COMPLETION_VARIABLE: Final = "_ARGCOMPLETE"  # set by the script of `completion`
-_INTERRUPTED: Final = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,8 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             argcomplete.autocomplete(root)
         return _finished(root, given)
     except KeyboardInterrupt:
-        print("kafka-maintenance: interrupted", file=sys.stderr)
-        return _INTERRUPTED
+        say_interrupted()
+        return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the outermost place: whatever it is becomes a message and a status
         if os.environ.get(TRACEBACK_VARIABLE):
             traceback.print_exc()
