@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from controller_core.model.words import counted, first_names
 from spark_jobs.on_core.bridge import Analysis, SnapshotRows
 from spark_jobs.planner import explain
-from spark_jobs.planner.columns import shorten
+from spark_jobs.planner.columns import offsets_of, shorten
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError, RacksUnknownError
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
@@ -62,10 +62,10 @@ def cluster_state(rows: SnapshotRows, *, ignore_racks: bool = False) -> ClusterS
         topics=topics.indices.to_numpy(),
         topic_names=topics.dictionary.to_pylist(),
         partitions=table.column("partition").to_numpy(),
-        replica_offsets=_offsets(replicas),
+        replica_offsets=offsets_of(replicas),
         replica_ids=_flat(replicas),
         leaders=table.column("leader").fill_null(-1).to_numpy(),
-        isr_offsets=_offsets(isr),
+        isr_offsets=offsets_of(isr),
         isr_ids=_flat(isr),
         ignore_racks=ignore_racks,
     )
@@ -207,10 +207,6 @@ def _chosen(topic: str, goals: Goals) -> bool:
 
 def _without_plan(status: str, reason: str) -> dict[str, Any]:
     return {"status": status, "reason": reason}
-
-
-def _offsets(lists: list[tuple[Any, ...]]) -> np.ndarray[Any, Any]:
-    return np.concatenate([[0], np.cumsum([len(one) for one in lists], dtype=np.int64)])
 
 
 def _flat(lists: list[tuple[Any, ...]]) -> np.ndarray[Any, Any]:

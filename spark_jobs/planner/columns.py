@@ -295,3 +295,8 @@ def whole(
 def offsets_of(lists: Sequence[Sequence[int]]) -> Ints:
     """Arrow's offsets of lists: one more than there are lists."""
     return np.concatenate([[0], np.cumsum([len(values) for values in lists], dtype=np.int64)])
+
+
+def wide(lists: np.ndarray[Any, np.dtype[Any]], width: int) -> np.ndarray[Any, np.dtype[Any]]:
+    """[P, width] the lists, -1 padded."""
+    return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=-1)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from spark_jobs.planner.bounds import Problem
-from spark_jobs.planner.columns import Bools, Ints
+from spark_jobs.planner.columns import Bools, Ints, wide
 from spark_jobs.planner.deal import Dealt, deal
 from spark_jobs.planner.errors import SolverFailedError
 from spark_jobs.planner.flow import APART, EXPANDED, POOLED, place
@@ -73,7 +73,7 @@ def patched(problem: Problem, detail: Ints, dealt: Dealt, reward: Ints, *, weigh
         served = deal(part, flow)
         failed = again[served.failed]
         if not len(failed):
-            sets = sets.copy() if sets.shape[1] >= served.sets.shape[1] else _widened(sets, served.sets.shape[1])
+            sets = sets.copy() if sets.shape[1] >= served.sets.shape[1] else wide(sets, served.sets.shape[1])
             sets[again] = -1
             sets[again, : served.sets.shape[1]] = served.sets
             return sets
@@ -131,7 +131,3 @@ def _chooses_racks(problem: Problem) -> Bools:
     """[P] partitions that may choose their racks and hold at most one replica in each: own nodes make these exact."""
     free = np.asarray((problem.rack_min < problem.rack_max).any(1) & (problem.rack_max <= 1).all(1))
     return np.asarray(free[problem.factor], bool)
-
-
-def _widened(sets: Ints, width: int) -> Ints:
-    return np.pad(sets, ((0, 0), (0, width - sets.shape[1])), constant_values=-1)

@@ -10,7 +10,7 @@ import numpy as np
 from spark_jobs.planner import explain
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.certificate import Certificate
-from spark_jobs.planner.columns import Ints
+from spark_jobs.planner.columns import Ints, wide
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.verify import Verdict, added
@@ -204,8 +204,3 @@ class ReassignmentPlan:
                 for topic, number, replicas, length in zip(topics, numbers, named, lengths, strict=True)
             ],
         }
-
-
-def wide(lists: np.ndarray[Any, np.dtype[Any]], width: int) -> np.ndarray[Any, np.dtype[Any]]:
-    """[P, width] the lists, -1 padded."""
-    return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=-1)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spark_jobs.planner.bounds import UNLIMITED, Problem, leaders_problem
-from spark_jobs.planner.columns import Bools, Ints
+from spark_jobs.planner.columns import Bools, Ints, wide
 from spark_jobs.planner.copies import (
     REQUEST_HEADER,
     Change,
@@ -29,7 +29,6 @@ from spark_jobs.planner.copies import (
 from spark_jobs.planner.errors import ImpossibleGoalError
 from spark_jobs.planner.goals import Aim, Goals
 from spark_jobs.planner.model import ClusterState
-from spark_jobs.planner.result import wide
 from spark_jobs.planner.wave_fit import assigned
 
 __all__ = ["GivenLists", "Limits", "Schedule", "Wave", "schedule"]

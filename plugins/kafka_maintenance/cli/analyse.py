@@ -1,7 +1,6 @@
 """`kafka-maintenance analyse` and `report`: a date's analysis from the store into the store, and what it says."""
 
 import argparse
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from kafka_maintenance.cli.arguments import (
     add_store_arguments,
     day,
     positive,
+    run_id_of,
     show,
     show_markdown,
     store_of,
@@ -94,7 +94,7 @@ def _analyse(arguments: argparse.Namespace) -> int:
             store,
             choice.snapshots,
             folder,
-            run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
+            run_id=run_id_of(arguments, now),
             day=day,
             now=now,
             spark_settings=SparkSettings(

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -281,6 +281,11 @@ def approver_of(arguments: argparse.Namespace) -> str:
         raise BadInputError(
             f"nothing applied: a name for the receipt expected, found none of this process ({error}); give --approver"
         ) from error
+
+
+def run_id_of(arguments: argparse.Namespace, now: datetime) -> str:
+    """The name that the command line gives its run, or one that no other run of this machine has."""
+    return str(arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}")
 
 
 def address_of(arguments: argparse.Namespace) -> ClusterAddress:

@@ -60,6 +60,7 @@ from kafka_maintenance.cli.arguments import (
     done,
     exit_status,
     positive,
+    run_id_of,
     show,
     store_of,
     tell,
@@ -262,7 +263,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots.take import take_snapshot  # noqa: PLC0415 - as above
 
     brokers, now = brokers_named(arguments), datetime.now(UTC)
-    store, run_id = store_of(arguments), arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}"
+    store, run_id = store_of(arguments), run_id_of(arguments, now)
     with Bars() as bars:
         result = take_snapshot(
             address=address_of(arguments),

@@ -12,6 +12,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import InvalidPlanError
 from controller_core.model.gc_pause import collector_paused
 from controller_core.model.words import counted
+from controller_core.plans.kinds.common import broker_list
 from controller_core.plans.plan import Plan
 from controller_core.plans.request_znodes import render_request
 from controller_core.plans.text import plan_summary
@@ -271,10 +272,10 @@ def _changes_table(changes: Sequence[Sequence[Change]]) -> Table:
         (
             Cell(str(partition)),
             Cell(str(number_), value=number_),
-            Cell(_ids(before)),
-            Cell(_ids(after)),
-            Cell(_ids([broker for broker in before if broker not in after])),
-            Cell(_ids([broker for broker in after if broker not in before])),
+            Cell(broker_list(before)),
+            Cell(broker_list(after)),
+            Cell(broker_list([broker for broker in before if broker not in after])),
+            Cell(broker_list([broker for broker in after if broker not in before])),
         )
         for number_, partition, before, after in found[:EFFECTS_READ_MAX]
     ]
@@ -376,7 +377,3 @@ def _restore(restore: StoredRestore) -> tuple[list[Block], list[Section]]:
     ]
     differences = Lines(restore.summary.capitalize(), restore.text.splitlines())
     return head, [Section(title="Differences", anchor="differences", blocks=[differences])]
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return ", ".join(map(str, brokers)) or "none"
