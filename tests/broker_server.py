@@ -101,12 +101,6 @@ class BrokerServer:
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
 
-    def drop_connections(self) -> None:
-        for each in self._open:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        self._open.clear()
-
     def _accept(self) -> None:
         with suppress(OSError):
             while True:

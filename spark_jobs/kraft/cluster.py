@@ -21,7 +21,6 @@ from spark_jobs.kraft.phase import phase_of
 from spark_jobs.kraft.tree import Tree, is_secret
 
 _CONTROLLER_SINCE_3_4: Final = 2
-_FEATURE_SINCE_3_3: Final = 2
 KNOWN_ROOTS: Final = frozenset(
     [
         "admin",

@@ -64,11 +64,6 @@ class Problem:
         """Chosen partitions."""
         return len(self.topic)
 
-    @property
-    def replicas_wanted(self) -> int:
-        """Sum of the wanted replication factors."""
-        return int(np.asarray(self.factors, np.int64)[self.factor].sum())
-
     def cell_bounds(self) -> tuple[Ints, Ints]:
         """[T, B] lower and upper bounds of each (topic, broker); raises without topic spread."""
         if self.cell_low is None or self.cell_high is None:

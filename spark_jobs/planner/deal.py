@@ -29,30 +29,24 @@ class Dealt:
     failed: Ints  # partitions to be expanded; empty when `sets` is complete
 
 
-def deal(problem: Problem, flow: Flow, *, keep_largest: bool = True) -> Dealt:
-    """Deals an optimal flow out.
+def deal(problem: Problem, flow: Flow) -> Dealt:
+    """Deals an optimal flow out: the sets, complete when `failed` is empty.
 
-    Args:
-        problem: what the flow was made for.
-        flow: counts per pool and cell.
-        keep_largest: among equals, small partitions leave first (fewer bytes are copied).
-
-    Returns:
-        The sets, complete when `failed` is empty.
+    Among equals small partitions leave first: fewer bytes are copied.
     """
-    kept = _kept(problem, flow, keep_largest=keep_largest)
+    kept = _kept(problem, flow)
     need, failed = _slots(problem, flow, kept)
     partition, broker, stuck = _received(problem, flow, kept, need)
     failed = np.union1d(failed, stuck)
     return Dealt(sets=_sets(problem, flow, kept, partition, broker), failed=failed)
 
 
-def _kept(problem: Problem, flow: Flow, *, keep_largest: bool) -> Bools:
+def _kept(problem: Problem, flow: Flow) -> Bools:
     """[N] entries that stay."""
     kept = np.zeros(len(flow.entry_partition), bool)
     pooled = np.nonzero(flow.entry_group >= 0)[0]
     free = flow.group_of[flow.entry_partition[pooled]] >= 0
-    _choose(problem, flow, kept, pooled[~free], np.zeros(0, np.int64), keep_largest=keep_largest)
+    _choose(problem, flow, kept, pooled[~free], np.zeros(0, np.int64))
     # Partitions that choose their racks: those that have lost nothing yet lose first, or too few could change racks.
     choosing = pooled[free]
     rack = problem.rack[flow.entry_broker[choosing]]
@@ -60,7 +54,7 @@ def _kept(problem: Problem, flow: Flow, *, keep_largest: bool) -> Bools:
         lost = np.bincount(
             flow.entry_partition[choosing], weights=(rack < g) & ~kept[choosing], minlength=problem.partition_count
         ).astype(np.int64)
-        _choose(problem, flow, kept, choosing[rack == g], lost, keep_largest=keep_largest)
+        _choose(problem, flow, kept, choosing[rack == g], lost)
     direct_partition, direct_broker = flow.direct
     if len(direct_partition):
         given = np.sort(direct_partition * problem.broker_count + direct_broker)
@@ -72,12 +66,12 @@ def _kept(problem: Problem, flow: Flow, *, keep_largest: bool) -> Bools:
     return _untangle(problem, flow, kept)
 
 
-def _choose(problem: Problem, flow: Flow, kept: Bools, entries: Ints, lost: Ints, *, keep_largest: bool) -> None:
+def _choose(problem: Problem, flow: Flow, kept: Bools, entries: Ints, lost: Ints) -> None:
     """Marks as many entries of each pool as its flow keeps: leaders first, then those that lost, then the largest."""
     pool, partition = flow.entry_group[entries], flow.entry_partition[entries]
     leads = flow.entry_column[entries] == 0
     size = np.zeros(len(entries), np.int64)
-    if problem.size is not None and keep_largest:
+    if problem.size is not None:
         size = problem.size[partition]
     already = lost[partition] if len(lost) else size
     order = np.lexsort((partition, -size, -already, ~leads, pool))

@@ -10,6 +10,8 @@ from pyspark.sql.window import Window
 from spark_jobs.schemas import BROKER_HISTORY, CONTROLLER_CHURN, GROWTH, LEADER_CHURN, UNSTABLE_PARTITIONS
 from spark_jobs.transforms.partition_findings import lagging
 
+UNSTABLE_MAX = 100
+"""Rows of a cluster in `unstable_partitions`."""
 FLAPS_MIN = 3
 """A broker that went away this often within the window is called flapping."""
 
@@ -68,11 +70,11 @@ def leader_churn(changes: DataFrame, growth_by_day: DataFrame) -> DataFrame:
     )
 
 
-def unstable_partitions(changes: DataFrame, *, limit_per_cluster: int = 100) -> DataFrame:
+def unstable_partitions(changes: DataFrame) -> DataFrame:
     """The partitions that changed leader or ISR most often.
 
     In:  what `partition_changes` made.
-    Out: schemas.UNSTABLE_PARTITIONS, at most `limit_per_cluster` rows for each cluster, the worst ones.
+    Out: schemas.UNSTABLE_PARTITIONS, at most `UNSTABLE_MAX` rows for each cluster, the worst ones.
     """
     worst = Window.partitionBy("cluster").orderBy(
         F.desc("leader_changes"), F.desc("isr_changes"), F.desc("leader_epoch_steps"), "topic", "partition"
@@ -88,7 +90,7 @@ def unstable_partitions(changes: DataFrame, *, limit_per_cluster: int = 100) -> 
         )
         .where((F.col("leader_changes") > 0) | (F.col("isr_changes") > 0))
         .withColumn("place", F.row_number().over(worst))
-        .where(F.col("place") <= limit_per_cluster)
+        .where(F.col("place") <= UNSTABLE_MAX)
         .select(*UNSTABLE_PARTITIONS.names)
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 from immutables import Map
 
 from controller_core.context.context import ControllerContext
-from controller_core.context.partition_entries import PartitionEntry, TopicEntry, with_replica_state
+from controller_core.context.partition_entries import PartitionEntry, with_replica_state
 from controller_core.controller.step import Command, Step, step
 from controller_core.engine.batch import AddLeaderAndIsr, AddStopReplica, BatchFault, BatchRecord
 from controller_core.engine.turn import RunTasks, Task, UnderWay
@@ -452,7 +452,3 @@ def requests_of(effects: Iterable[e.Effect]) -> Document:
                 fields["topic_id"] = "present" if "topic_ids" in fields else "absent"
             requests[str(effect.broker)].append(fields)
     return dict(requests)
-
-
-def known_topics(context: ControllerContext) -> dict[str, TopicEntry]:
-    return {name: entry for name, entry in context.topics.items() if entry.known}

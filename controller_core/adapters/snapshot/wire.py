@@ -140,9 +140,6 @@ class Wire:
         names: list[str] = self.result(self.client.get_children_async("/"))
         return tuple(sorted({f"/{name}" for name in names} - {*roots, "/zookeeper"}))
 
-    def event_count(self) -> int:
-        return len(self._events)
-
     def touched(self, start: int, end: int, roots: Collection[str] | None = None) -> set[str]:
         """Paths that the events [start, end) may have changed: the znode, and its parent when it came or went.
 

@@ -24,7 +24,6 @@ READ_OVERHEAD_BYTES: Final = 14  # header, length and watch flag around each pat
 
 NO_NODE: Final = -101
 NO_AUTH: Final = -102
-UNIMPLEMENTED: Final = -6
 
 _INT: Final = struct.Struct("!i")
 _HEADER: Final = struct.Struct("!iBi")

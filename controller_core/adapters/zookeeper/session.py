@@ -6,7 +6,6 @@ Source: kazoo 2.11; `docs/zookeeper.md` says which rights a session needs.
 # ruff: noqa: SLF001 -- kazoo offers no public way to submit a multi-read; kazoo is pinned and a test holds it
 
 import logging
-import struct
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from controller_core.adapters.zookeeper.multi_read import (
     GET_DATA,
     NO_AUTH,
     NO_NODE,
+    STAT,
     Data,
     MultiRead,
     ReadAnswer,
@@ -68,7 +68,6 @@ _EPHEMERAL_FLAG, _SEQUENTIAL_FLAG = 1, 2
 _READ, _ALL = 1, 31
 _READ_COUNT_MAX = 1000
 _IN_FLIGHT_MAX = 100
-_STAT = struct.Struct("!qqqqiiiqiiq")
 _SESSION_TIMEOUT_S = 30.0
 _OPERATION_TIMEOUT_S = 60.0
 _RECONNECT_S = 1.0
@@ -147,7 +146,7 @@ class KazooZooKeeper:
     succeed. Who must not go on then checks an ephemeral znode that only the first session can have made.
 
     Attributes:
-        client: the kazoo client, for reading a whole tree (`adapters.snapshot_reader`).
+        client: the kazoo client, for reading a whole tree (`adapters.snapshot`).
     """
 
     def __init__(self, client: KazooClient, *, default_acl: tuple[Acl, ...] | None = ANYONE_ALL) -> None:
@@ -386,7 +385,7 @@ def _translated(error: Exception, attempt: str, path: str, version: int | None =
 
 def _found(path: str, answer: ReadAnswer) -> tuple[bytes, ZnodeStat] | None:
     if isinstance(answer, Data):
-        return answer.data or b"", ZnodeStat(*_STAT.unpack(answer.stat))
+        return answer.data or b"", ZnodeStat(*STAT.unpack(answer.stat))
     code = getattr(answer, "code", None)
     if code == NO_NODE:
         return None

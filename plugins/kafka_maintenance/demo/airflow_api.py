@@ -16,6 +16,7 @@ import httpx
 from kafka_maintenance.servers.errors import AirflowRequestError, AlreadyAnsweredError, NotHealthyError
 
 POLL_INTERVAL_S = 1.0
+PARSED_WITHIN_S = 120.0
 REQUEST_TIMEOUT_S = 60.0
 PERSON_TIMEOUT_S = 12 * 3600.0
 """How long a person is waited for: the default of KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S."""
@@ -118,7 +119,7 @@ class AirflowApi:
         found = self.request("GET", "/dags", query={"limit": 100, "exclude_stale": True})["dags"]
         return frozenset(dag["dag_id"] for dag in found)
 
-    def wait_dags(self, dag_ids: Iterable[str], *, timeout_s: float = 120.0) -> None:
+    def wait_dags(self, dag_ids: Iterable[str]) -> None:
         """Wait until these DAGs are parsed; an import error ends the wait at once."""
         wanted = frozenset(dag_ids)
 
@@ -129,7 +130,7 @@ class AirflowApi:
                 raise AirflowRequestError(f"waiting for the DAGs {sorted(missing)}: files do not import; {errors[0]}")
             return not missing
 
-        self.wait_for(parsed, what=f"the DAGs {', '.join(sorted(wanted))} are parsed", timeout_s=timeout_s)
+        self.wait_for(parsed, what=f"the DAGs {', '.join(sorted(wanted))} are parsed", timeout_s=PARSED_WITHIN_S)
 
     def pause(self, dag_id: str, *, paused: bool) -> None:
         """Pause or unpause a DAG. A cron DAG without catch-up then runs its latest missed slot."""
@@ -176,7 +177,7 @@ class AirflowApi:
         found: list[Json] = self.request("GET", path, query={"limit": 200})["task_instances"]
         return found
 
-    def xcom(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, key: str = "return_value") -> Any:
+    def xcom(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> Any:
         """What a task returned.
 
         Args:
@@ -184,9 +185,8 @@ class AirflowApi:
             run_id: of the DAG run.
             task_id: of its task.
             map_index: of a mapped task; -1: not mapped.
-            key: of the value.
         """
-        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
         return self.request("GET", path, query={"map_index": map_index, "deserialize": False})["value"]
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, *, try_number: int = 1, map_index: int = -1) -> str:

@@ -100,11 +100,6 @@ class KafkaBroker:
         )
         return self
 
-    def wait_unregistered(self) -> Self:
-        """Wait until `/brokers/ids/<id>` is gone: after `kill` that takes as long as the session lasts."""
-        self._await_old_registration()
-        return self
-
     def terminate(self) -> None:
         """Stop it in an orderly way, with a controlled shutdown."""
         if self._server is not None:

@@ -173,11 +173,6 @@ class KRaftController(Server):
                 found.pop(int(migrating[1]), None)
         return frozenset(broker for broker, unfenced in found.items() if unfenced)
 
-    @property
-    def log_bytes(self) -> int:
-        """Size of its metadata log."""
-        return sum(segment.stat().st_size for segment in self._segments())
-
     def dump_lines(self) -> Iterator[str]:
         """The records of its metadata log, as of `dump_lines`."""
         return dump_lines(self.workspace, self.storage.version, self._segments())

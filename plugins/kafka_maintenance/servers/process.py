@@ -203,12 +203,12 @@ def check_disk(folder: Path) -> None:
         )
 
 
-def log_tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
+def log_tail(log: Path) -> str:
     """The last lines of a log; an empty string when there is none."""
     try:
         with log.open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, os.SEEK_END) - 400 * lines))
-            return "\n".join(stream.read().decode(errors="replace").splitlines()[-lines:])
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - 400 * LOG_TAIL_LINES))
+            return "\n".join(stream.read().decode(errors="replace").splitlines()[-LOG_TAIL_LINES:])
     except OSError:
         return ""
 

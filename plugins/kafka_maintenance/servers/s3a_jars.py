@@ -8,7 +8,6 @@ Source: docs/scaling.md.
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from kafka_maintenance.servers.jar_sets import JarSet, ivy_module
@@ -28,9 +27,9 @@ LEFT_OUT = (
 )
 
 
-def s3a_jars(*, cache: Path | None = None, env: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """The jars, sorted; arguments and errors as of `JarSet.cached`."""
-    return tuple(sorted(jar_set().cached(cache=cache, env=env).glob("*.jar")))
+def s3a_jars() -> tuple[Path, ...]:
+    """The jars, sorted; errors as of `JarSet.cached`."""
+    return tuple(sorted(jar_set().cached().glob("*.jar")))
 
 
 def jar_set() -> JarSet:

@@ -12,8 +12,6 @@ from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name,
 from kafka_maintenance.tasks.lineage import snapshot_of_plan, tell_lineage
 from kafka_maintenance.tasks.snapshots import named_snapshot, snapshot_of_run
 
-log = logging.getLogger(__name__)
-
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
     from kafka_maintenance.operations.plans.store import StoredPlan

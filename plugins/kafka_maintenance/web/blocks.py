@@ -273,13 +273,6 @@ def moment_text(at: str | None) -> str:
     return at[:19].replace("T", " ") if at else "-"
 
 
-def note_page(title: str, text: str, *, here: str = "", tone: Tone = "quiet") -> Page:
-    """A page that says why there is nothing to show.
-
-    Args:
-        title: stands above it.
-        text: what it says.
-        here: which page of the navigation it is; empty: none.
-        tone: of the note.
-    """
-    return Page(title=title, here=here, head=(Note(text, tone),))
+def note_page(title: str, text: str, *, tone: Tone = "quiet") -> Page:
+    """A page outside the navigation that says why there is nothing to show."""
+    return Page(title=title, here="", head=(Note(text, tone),))

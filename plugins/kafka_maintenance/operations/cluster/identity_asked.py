@@ -22,7 +22,7 @@ class BrokersIdentity(NamedTuple):
     broker_ids: frozenset[int]
 
 
-def identity_asked(brokers: BrokersAsked, timeout_s: float = _ANSWER_TIMEOUT_S) -> BrokersIdentity:
+def identity_asked(brokers: BrokersAsked) -> BrokersIdentity:
     """Asks the first broker that answers.
 
     Raises:
@@ -30,7 +30,7 @@ def identity_asked(brokers: BrokersAsked, timeout_s: float = _ANSWER_TIMEOUT_S) 
         BadInputError: an argument that the client does not have.
     """
     asked = f"Kafka cluster id asked of the brokers at {brokers.bootstrap_servers}"
-    with admin_client(asked, brokers, timeout_s, IdentityUnknownError) as admin:
+    with admin_client(asked, brokers, _ANSWER_TIMEOUT_S, IdentityUnknownError) as admin:
         known = admin._manager.cluster  # noqa: SLF001 - what the client learned when it connected; no second question
         found = known.cluster_id
         ids = frozenset(each.node_id for each in known.brokers())

@@ -30,7 +30,7 @@ class Topic(NamedTuple):
     partitions: Mapping[int, Told]
 
 
-def ask_topics(brokers: BrokersAsked, timeout_s: float = ANSWER_TIMEOUT_S) -> Mapping[str, Topic]:
+def ask_topics(brokers: BrokersAsked) -> Mapping[str, Topic]:
     """Name → what a broker tells its clients of the topic.
 
     Raises:
@@ -40,7 +40,7 @@ def ask_topics(brokers: BrokersAsked, timeout_s: float = ANSWER_TIMEOUT_S) -> Ma
     from kafka.errors import KafkaError  # noqa: PLC0415 - only who asks brokers loads their client
 
     asked = f"topics asked of the brokers at {brokers.bootstrap_servers}"
-    with admin_client(asked, brokers, timeout_s, NoBrokerAnsweredError) as admin:
+    with admin_client(asked, brokers, ANSWER_TIMEOUT_S, NoBrokerAnsweredError) as admin:
         silent: list[str] = []
         for broker in sorted(each.node_id for each in admin._manager.cluster.brokers()):  # noqa: SLF001 - as in `described_by`
             try:
