@@ -1,7 +1,7 @@
 """What the controller does with a topic that is queued for deletion, step by step, by the core's own state machines.
 
 The brokers are imagined to obey at once: those that are live delete what they are told to; the others are waited for.
-Runs on executors through `core_bridge.per_snapshot`.
+Runs on executors through `bridge.per_snapshot`.
 """
 
 from collections.abc import Iterator, Sequence

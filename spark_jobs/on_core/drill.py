@@ -2,7 +2,7 @@
 
 Partitions fail independently of each other, so a big cluster is cut into slices that are drilled at the same time;
 their counts add up. A partition whose `state` znode cannot be read is left out and counted: Kafka's controller takes it
-for a new one, finds the znode when it creates it, and leaves the partition without a leader (docs/fidelity.md). Runs on executors through `core_bridge.per_snapshot`.
+for a new one, finds the znode when it creates it, and leaves the partition without a leader (docs/fidelity.md). Runs on executors through `bridge.per_snapshot`.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """A proposed reassignment for one snapshot: the planner's proven plan, or why there is none, in words.
 
-Runs on executors through `core_bridge.per_snapshot`. Partitions that cannot be moved now are left out, as the command that
+Runs on executors through `bridge.per_snapshot`. Partitions that cannot be moved now are left out, as the command that
 makes plan documents leaves them out, and named. What is shown has been run through the controller's rules, wave by
 wave; `solver_seconds` are the CPU seconds of planning and of that. The plan is a candidate: it becomes a plan document,
 with its preconditions and its gate, when somebody asks for it.

@@ -1,6 +1,6 @@
 """A whole ZooKeeper-mode cluster in one process: the tree in memory, obeying brokers, and a controller on each of them.
 
-Everything happens in single actions, in an order that the caller may choose: `step_controller` performs one effect or takes
+Everything happens in single actions, in an order that the caller may choose: `advance` of a controller performs one effect or takes
 one command, `deliver` hands one request to a broker, `change_isrs` lets one leader act. `settle` does all of it, in a fixed
 order, until nothing more happens.
 Source: Kafka 3.9 `KafkaServer`, `KafkaController`; the conformance contract's simulated cluster is this one.

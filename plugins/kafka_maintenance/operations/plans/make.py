@@ -302,7 +302,7 @@ def plan_drain(
         The stored plan, or None when nothing lingers.
 
     Raises:
-        RefusedError: nobody is in active_controller, or a re-election would not drain (up to Kafka 1.0).
+        RefusedError: no controller is active, or a re-election would not drain (up to Kafka 1.0).
         BadInputError: no Kafka tree.
     """
     moment = now or datetime.now(UTC)

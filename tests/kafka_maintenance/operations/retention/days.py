@@ -22,7 +22,7 @@ def days_kept(plan):
 
 
 def put_plan(store, manifest, digest=PLAN):
-    """As `stored_plans` names it, with its rollback beside it; the key."""
+    """As `store_plan` names it, with its rollback beside it; the key."""
     stem = f"{manifest.prefix}/plans/reassign_partitions-{digest[:12]}"
     for suffix in (".md", ".rollback.json", ".json"):
         store.put(f"{stem}{suffix}", b"{}")
