@@ -113,16 +113,18 @@ def _add_repairs(what: Any) -> None:
 
 def _restore(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.restore import apply as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.restore.apply import apply_restore  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.restore.document import KIND  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.restore.plan import plan_restore  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     manifest = chosen_snapshot(arguments)
     target = address_of(arguments)
     if arguments.approve:
         uri = _approved_plan(arguments, store, manifest)
-        permitted = permission_of(arguments, store, kind=operation.KIND, cluster=manifest.cluster)
+        permitted = permission_of(arguments, store, kind=KIND, cluster=manifest.cluster)
         with Bars() as bars:
-            receipt = operation.apply_restore(
+            receipt = apply_restore(
                 store=store,
                 plan_uri=uri,
                 approved_digest=arguments.approve,
@@ -140,7 +142,7 @@ def _restore(arguments: argparse.Namespace) -> int:
         return ExitStatus.DONE
     try:
         with Bars("restore, what differs"):
-            plan = operation.plan_restore(
+            plan = plan_restore(
                 store=store,
                 manifest=manifest,
                 target=target,

@@ -49,9 +49,9 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
     """
     from kafka_maintenance.operations.cluster.identity_asked import IdentityUnknownError
     from kafka_maintenance.operations.kraft.repairs import repairs_of
-    from kafka_maintenance.operations.restore.apply import plan_restore as planned
     from kafka_maintenance.operations.restore.content import RestoreScope
     from kafka_maintenance.operations.restore.document import find_restore
+    from kafka_maintenance.operations.restore.plan import plan_restore as planned
     from kafka_maintenance.operations.snapshots.catalog import find_snapshot
 
     store = hooks.store()
@@ -129,9 +129,9 @@ def apply_restore() -> dict[str, Any]:
 def verify_restore() -> dict[str, Any]:
     """Compares snapshot and target again: nothing may be left to be written."""
     from kafka_maintenance.operations.errors import NothingToRestoreError
-    from kafka_maintenance.operations.restore.apply import load_restore
-    from kafka_maintenance.operations.restore.apply import plan_restore as planned
     from kafka_maintenance.operations.restore.content import scope_of
+    from kafka_maintenance.operations.restore.document import load_restore
+    from kafka_maintenance.operations.restore.plan import plan_restore as planned
 
     context = context_of_run()
     store, cluster = hooks.store(), cluster_of_run(context)

@@ -1,8 +1,7 @@
-"""Brings a snapshot back: plan, look at the difference, approve its digest, apply.
+"""Carries out an approved plan of a restore: a whole tree into an empty ZooKeeper whose brokers are stopped, or steps into a tree in use.
 
-A whole tree goes into an empty ZooKeeper whose brokers are stopped; a part (configs, ACLs, topics anew) into a living one,
-with the notices that make the brokers read it. Applying checks every assumption again, writes in transactions, and can be
-repeated after a kill: what is there already is not written twice.
+Every assumption is checked again, all is written in transactions, and a call can be repeated after a kill: what is there already is not
+written twice.
 Source: docs/snapshots.md, "Restoring".
 """
 
@@ -22,11 +21,9 @@ from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.restore.apply_steps import apply_steps
 from kafka_maintenance.operations.restore.apply_whole import apply_whole
 from kafka_maintenance.operations.restore.content import scope_of
-from kafka_maintenance.operations.restore.document import KIND, StoredRestore, iso_time, load_restore
-from kafka_maintenance.operations.restore.plan import content_for, plan_restore
+from kafka_maintenance.operations.restore.document import iso_time, load_restore
+from kafka_maintenance.operations.restore.plan import content_for
 from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_raw
-
-__all__ = ["KIND", "RestoreReceipt", "StoredRestore", "apply_restore", "load_restore", "plan_restore"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

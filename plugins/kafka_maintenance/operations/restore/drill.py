@@ -27,9 +27,9 @@ from controller_core.model.errors import ObjectMissingError
 from controller_core.model.partitions import TopicPartition
 from controller_core.model.words import counted, first_lines
 from kafka_maintenance.operations.errors import RefusedError, listed
-from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.restore.content import Content, RestoreScope, restorable
-from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment
+from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment, plan_restore
 from kafka_maintenance.operations.restore.zookeeper_snapshot import MISSING_ACL, ExportOptions, export_snapshot
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, read_manifest, read_raw
 from kafka_maintenance.operations.snapshots.take import take_snapshot

@@ -14,8 +14,9 @@ from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.kraft.repairs import corrections, repairs_of
 from kafka_maintenance.operations.plans.make import plan_cancel
-from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, scope_of
+from kafka_maintenance.operations.restore.plan import plan_restore
 from kafka_maintenance.operations.snapshots.catalog import read_raw
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster

@@ -8,8 +8,9 @@ from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import connect
-from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.restore.content import RestoreScope
+from kafka_maintenance.operations.restore.plan import plan_restore
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 

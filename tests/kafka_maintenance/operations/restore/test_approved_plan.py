@@ -20,8 +20,7 @@ from kafka_maintenance.operations.errors import (
 )
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.operations.restore import apply_steps
-from kafka_maintenance.operations.restore.apply import load_restore
-from kafka_maintenance.operations.restore.document import plan_digest
+from kafka_maintenance.operations.restore.document import load_restore, plan_digest
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 from tests.kafka_maintenance.operations.restore.restored import apply, plan, taken

@@ -9,8 +9,9 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import connect
 from kafka_maintenance.demo.traffic import create_topic, partition_states
-from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.restore.content import RestoreScope
+from kafka_maintenance.operations.restore.plan import plan_restore
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster
 from kafka_maintenance.servers.process import wait_until

@@ -16,9 +16,10 @@ from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import NoAuthError, TooLargeZnodeError
 from controller_core.ports.zookeeper import ANYONE_ALL, Acl
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
-from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, known_acl
 from kafka_maintenance.operations.restore.drill import drill_json, drill_text, restore_drill
+from kafka_maintenance.operations.restore.plan import plan_restore
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until

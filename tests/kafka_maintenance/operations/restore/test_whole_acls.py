@@ -10,8 +10,9 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
-from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.restore.content import RestoreScope
+from kafka_maintenance.operations.restore.plan import plan_restore
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import ZooKeeperServer
 from tests.kafka_maintenance import snapshot_world as world

@@ -13,8 +13,8 @@ from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot.reader import read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import connect
-from kafka_maintenance.operations.restore.apply import plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope
+from kafka_maintenance.operations.restore.plan import plan_restore
 from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention
 from kafka_maintenance.operations.retention.store import store_retention
 from kafka_maintenance.operations.snapshots import catalog as snapshots
