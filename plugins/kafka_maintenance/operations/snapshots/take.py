@@ -21,6 +21,7 @@ from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import (
     MalformedZnodeError,
+    NoAuthError,
     NoNodeError,
     NotKafkaTreeError,
 )
@@ -113,15 +114,21 @@ def require_kafka_tree(zookeeper: ZooKeeper, address: ClusterAddress) -> None:
     """Refuses, before much is read, what is no tree of Kafka's; one that migrates to KRaft is read like any other."""
     if zookeeper.exists(znodes.TOPICS) is None or zookeeper.exists(znodes.BROKER_IDS) is None:
         names = zookeeper.children("/")
-        homes = [
-            name for name in names[: _NAMES_SHOWN * 10] if zookeeper.exists(f"/{name}{znodes.BROKER_IDS}") is not None
-        ]
+        homes = [name for name in names[: _NAMES_SHOWN * 10] if _may_be_kafkas(zookeeper, name)]
         hint = f"did you mean the chroot {', '.join(f'/{name}' for name in homes)}?" if homes else "correct the chroot"
         shown = ", ".join(names[:_NAMES_SHOWN]) or "nothing"
         raise NotKafkaTreeError(
             f"{address} refused: expected Kafka's /brokers/topics and /brokers/ids below the chroot, found {shown} "
             f"({counted(len(names), 'znode')}); {hint}"
         )
+
+
+def _may_be_kafkas(zookeeper: ZooKeeper, name: str) -> bool:
+    """Whether a znode at the root has a child `brokers` as Kafka's chroot has; what lies below that may be closed to this session."""
+    try:
+        return zookeeper.exists(f"/{name}{znodes.BROKER_IDS}") is not None
+    except NoAuthError:
+        return True
 
 
 def require_zookeeper_mode(zookeeper: ZooKeeper, address: ClusterAddress) -> None:

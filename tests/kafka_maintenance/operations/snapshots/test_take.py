@@ -33,6 +33,7 @@ from kafka_maintenance.servers import ZooKeeperServer
 from spark_jobs.kraft.phase import PhaseId, phase_of
 from spark_jobs.kraft.tree import tree_of
 from tests.kafka_maintenance import snapshot_world as world
+from tests.kafka_maintenance.operations.snapshots.taken import OPS, OWN
 
 pytestmark = pytest.mark.services
 
@@ -254,6 +255,13 @@ def test_a_tree_that_is_not_kafkas(server, chroot, store):
     with world.session(chroot) as session:
         session.create("/something", b"")
     with pytest.raises(NotKafkaTreeError, match="found something"):
+        take(chroot, store)
+
+
+def test_a_wrong_chroot_names_also_one_that_is_closed(server, chroot, store):
+    with world.session(chroot, auth=OPS) as session:
+        session.create("/closed/brokers/ids", b"", make_parents=True, acl=OWN)
+    with pytest.raises(NotKafkaTreeError, match=r"found closed \(1 znode\); did you mean the chroot /closed\?"):
         take(chroot, store)
 
 
