@@ -23,7 +23,7 @@ from kafka_maintenance.cli.arguments import (
     show_markdown,
     store_of,
 )
-from kafka_maintenance.cli.named_files import json_object, writing
+from kafka_maintenance.cli.named_files import json_object, writable_folder, writing
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.operations.errors import BadInputError
 
@@ -119,7 +119,7 @@ def _folder(given: Path | None) -> Iterator[Path]:
     from kafka_maintenance.operations.analysis.run import LOG  # noqa: PLC0415 - as above
 
     if given is not None:
-        yield given
+        yield writable_folder(given)
         return
     folder = Path(tempfile.mkdtemp(prefix="kafka-maintenance-"))
     try:

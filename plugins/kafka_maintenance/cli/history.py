@@ -18,6 +18,7 @@ from kafka_maintenance.cli.arguments import (
     store_of,
     stored_address,
 )
+from kafka_maintenance.cli.named_files import writable_folder
 from kafka_maintenance.cli.progress import Bars, show_read
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
@@ -149,7 +150,7 @@ def _query(arguments: argparse.Namespace) -> int:
 
     store = store_of(arguments)
     own = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
-    folder = arguments.folder or cache_folder() / "history" / own
+    folder = writable_folder(arguments.folder or cache_folder() / "history" / own)
     with Bars("query"):
         result = operation.query_history(
             store,

@@ -25,7 +25,7 @@ from kafka_maintenance.cli.arguments import (
     stored_address,
     tell,
 )
-from kafka_maintenance.cli.named_files import json_object
+from kafka_maintenance.cli.named_files import json_object, text_in
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.terminal import Table
 
@@ -304,12 +304,12 @@ def _rehearse(arguments: argparse.Namespace) -> int:
     store = store_of(arguments)
     config = arguments.controller_config
     quorum = planned_quorum(
-        arguments.kafka_version, arguments.release_version, config.read_text(encoding="utf-8") if config else ""
+        arguments.kafka_version, arguments.release_version, text_in(config, "the quorum's properties") if config else ""
     )
     own = arguments.broker_config
     if own and not arguments.with_brokers:
         raise BadInputError("--broker-config not used: expected --with-brokers N beside it, found none; name it")
-    real = RealBrokers(arguments.with_brokers, own.read_text(encoding="utf-8") if own else None)
+    real = RealBrokers(arguments.with_brokers, text_in(own, "a broker's properties") if own else None)
     manifest = find_snapshot(store, arguments.snapshot, arguments.cluster)
     with Bars("rehearsal"):
         rehearsal = rehearse_snapshot(

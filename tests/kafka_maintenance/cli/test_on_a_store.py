@@ -105,6 +105,8 @@ def test_a_message_names_what_was_given(capsys, places, line, said):
         "snapshots fetch newest --output {place}",
         "kit newest --topics * --output {place}",
         "export newest --incomplete --zookeeper-snapshot {place}",
+        "query SELECT --folder {place}",
+        "analyse --folder {place}",
     ],
 )
 def test_a_place_that_cannot_be_written_is_bad_input_and_named(capsys, places, tmp_path, line):
@@ -151,7 +153,40 @@ POLICY = "snapshots retain --approve 0 --approver anna --policy {file}"
         pytest.param("kraft runbook --rehearsal {file}", "[]", "found []", id="a rehearsal that is a list"),
         pytest.param("kraft runbook --rehearsal {file}", "{", "a JSON object expected in", id="a cut rehearsal"),
         pytest.param("kraft runbook --rehearsal {file}", "{}", "found none of its fields digest", id="no fields"),
+        *(
+            pytest.param(
+                "kraft runbook --rehearsal {file}", content, "found it changed", id=f"a changed rehearsal {number}"
+            )
+            for number, content in enumerate(
+                (
+                    '{"digest": 1, "passed": 1, "kafka_version": 3, "repaired": null, "as_it_is": null}',
+                    '{"digest": "d", "passed": true, "kafka_version": "3.9", "repaired": null, "as_it_is": {"records": []}}',
+                    '{"digest": "d", "passed": true, "kafka_version": "3.9", "repaired": null, "as_it_is": {"records": {"TOPIC": 1}, "cost": {"migrated_s": "x"}}}',
+                )
+            )
+        ),
         pytest.param("kraft readiness --since {file}", None, "earlier certificate not read", id="no certificate"),
+        *(
+            pytest.param(
+                "kraft readiness --since {file}", content, "found it changed", id=f"a changed certificate {number}"
+            )
+            for number, content in enumerate(
+                (
+                    '{"cluster": "sample-history", "rules": []}',
+                    '{"cluster": "sample-history", "phase": {"id": "P0"}, "rules": {"R1": "met"}}',
+                    '{"cluster": "sample-history", "phase": {"id": "P0"}, "rules": [{"id": "R1"}]}',
+                )
+            )
+        ),
+        pytest.param(
+            "kraft rehearse --controller-config {file}", None, "the quorum's properties not read", id="no properties"
+        ),
+        pytest.param(
+            "kraft rehearse --with-brokers 1 --broker-config {file}",
+            None,
+            "a broker's properties not read",
+            id="no properties of a broker",
+        ),
         pytest.param(REASSIGNMENT, TWICE, "each partition once in {file}, found a-0 more than once", id="twice"),
         pytest.param(REASSIGNMENT, TWO_LINES, "cannot be read", id="targets of several lines"),
         pytest.param(

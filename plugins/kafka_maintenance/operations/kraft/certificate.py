@@ -127,15 +127,21 @@ def changes_since(before: Mapping[str, Any], certificate: Certificate) -> tuple[
             f"certificates not compared: expected an earlier one of {certificate.cluster!r} (`kraft readiness --json`), "
             f"found {'one of ' + repr(before['cluster']) if 'cluster' in before else 'another document'}; name that file"
         )
-    earlier = {rule["id"]: rule for rule in before["rules"]}
+    try:
+        phase = before["phase"]["id"]
+        earlier = {rule["id"]: (rule["verdict"], rule["evidence"]) for rule in before["rules"]}
+    except (LookupError, TypeError) as error:
+        raise BadInputError(
+            f"certificates not compared: expected what `kraft readiness --json` printed, found it changed ({error!r}); name an unchanged file"
+        ) from error
     changed = []
-    if before["phase"]["id"] != certificate.phase.id.value:
-        changed.append(f"phase: {before['phase']['id']} before, {certificate.phase.id.value} now")
+    if phase != certificate.phase.id.value:
+        changed.append(f"phase: {phase} before, {certificate.phase.id.value} now")
     for rule in RULES:
-        judged, was = certificate.judged[rule.id], earlier.get(rule.id, {"verdict": "not judged", "evidence": []})
-        if (was["verdict"], was["evidence"]) != (judged.verdict.value, list(judged.evidence)):
-            more = "" if was["verdict"] != judged.verdict.value else ", with other evidence"
-            changed.append(f"{rule.id} {rule.title}: {was['verdict']} before, {judged.verdict.value} now{more}")
+        judged, (verdict, evidence) = certificate.judged[rule.id], earlier.get(rule.id, ("not judged", []))
+        if (verdict, evidence) != (judged.verdict.value, list(judged.evidence)):
+            more = "" if verdict != judged.verdict.value else ", with other evidence"
+            changed.append(f"{rule.id} {rule.title}: {verdict} before, {judged.verdict.value} now{more}")
     return tuple(changed)
 
 

@@ -16,6 +16,8 @@ from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.rehearsal.report import Rehearsal, rehearsal_json
 
 _FIELDS: Final = ("digest", "passed", "kafka_version", "as_it_is", "repaired")
+_OTHERWISE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What a document raises that is no rehearsal."""
 
 
 def keep_rehearsal(store: ObjectStore, rehearsal: Rehearsal, now: datetime) -> str:
@@ -36,9 +38,8 @@ def newest_rehearsal(store: ObjectStore, cluster: str) -> Mapping[str, Any] | No
     if not keys:
         return None
     try:
-        document: dict[str, Any] = json.loads(store.get(keys[-1]))
-        return {name: document[name] for name in _FIELDS}
-    except (ValueError, LookupError, TypeError) as error:
+        return _checked(json.loads(store.get(keys[-1])))
+    except _OTHERWISE as error:
         raise ObjectDamagedError(
             f"rehearsal {store.uri_of(keys[-1])!r} not read: expected what `kraft rehearse` stores, found {error!r}; remove the object and rehearse again"
         ) from error
@@ -55,7 +56,27 @@ def rehearsal_of(document: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         raise BadInputError(
             f"rehearsal {where} not read: expected the output of `kraft rehearse --json`, found none of its fields {', '.join(missing)}; name that file"
         )
-    return document
+    try:
+        return _checked(document)
+    except _OTHERWISE as error:
+        raise BadInputError(
+            f"rehearsal {where} not read: expected the output of `kraft rehearse --json`, found it changed ({error!r}); name an unchanged file"
+        ) from error
+
+
+def _checked(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the run-book takes of a rehearsal. Errors: `_OTHERWISE`."""
+    run = document["repaired"] or document["as_it_is"]
+    return {
+        "digest": str(document["digest"]),
+        "passed": document["passed"] is True,
+        "kafka_version": str(document["kafka_version"]),
+        "as_it_is": {
+            "records": {str(kind): int(count) for kind, count in run["records"].items()},
+            "cost": {"migrated_s": float(run["cost"]["migrated_s"])},
+        },
+        "repaired": None,
+    }
 
 
 def _prefix(cluster: str) -> str:
