@@ -127,7 +127,32 @@ def _open_what_is_printed_to() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+        given = {name: getattr(sys.stdout, name) for name in ("encoding", "line_buffering", "write_through")}
+        sys.stdout = _StandardOutput(sys.stdout.detach(), errors="backslashreplace", **given)
+
+
+class _StandardOutput(io.TextIOWrapper):
+    """Says that it is standard output that takes no more: the system's error does not, and a large output is written before the command ends."""
+
+    def write(self, text: str) -> int:
+        with _room_is_told():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _room_is_told():
+            super().flush()
+
+
+@contextlib.contextmanager
+def _room_is_told() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(
+            f"result not written to standard output: {error.strerror or error}; make room, or let it go elsewhere, and run again"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -148,21 +173,9 @@ def _finished(root: argparse.ArgumentParser, given: Sequence[str]) -> int:
             found = int(ended.code or 0)
         else:
             found = int(parsed.run(parsed) or ExitStatus.DONE)
-        _flush()
+        sys.stdout.flush()
         return found
     return ExitStatus.DONE
-
-
-def _flush() -> None:
-    """Writes what was printed; raises OSError where there is no room for it."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(
-            f"result not written to standard output: {error.strerror}; make room, or let it go elsewhere, and run again"
-        ) from error
 
 
 def parser() -> argparse.ArgumentParser:
