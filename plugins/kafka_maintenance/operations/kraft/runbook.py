@@ -157,7 +157,7 @@ def _the_copy(rehearsal: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"In the rehearsal start of the controller and copy took {run['cost']['migrated_s']:.0f} s, and the records were {counts or 'none: no dual write was reached'}."
     yield ""
     yield "- [ ] Within a minute: `/controller` is persistent with the id of a controller and `kraftControllerEpoch` 0 or more."
-    yield "- [ ] `/migration` has an offset of 0 or more, and its version rises twice a second."
+    yield "- [ ] `/migration` has an offset of 0 or more, and its version rises twice a second; metric `ZkMigrationState` is 1."
     yield "- [ ] Log line *Completed migration of metadata from ZooKeeper to KRaft* with the counts of the rehearsal; *Made the following ZK writes* only as rehearsed."
     yield "- [ ] A topic made through the Admin API appears in ZooKeeper's tree."
     yield "- [ ] Offset still -1 after a minute, or the version stands still: there is no working controller. **Go back at once.**"

@@ -239,6 +239,7 @@ def to_dual_write(day):
     day.roll_into_migration_mode(order)
     day.await_phase(PhaseId.HYBRID)
     day.done(3, "`/controller` is persistent")
+    assert day.metric("ZkMigrationState") == MIGRATION
     day.done(3, "its version rises")
     day.brokers_agree()
     real = facts(migrated(day.controller.dump_lines()))

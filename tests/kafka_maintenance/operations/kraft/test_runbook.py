@@ -35,6 +35,8 @@ def test_each_phase_has_its_check_and_its_way_back():
     for number in "345":
         assert "`/controller` **and `/migration`**" in found[number]
     assert "point of no return" in found["6"]
+    for number, state_is in (("1", 2), ("3", 1), ("6", 3)):  # as Kafka 3.9.2 counts: `ZkMigrationState`
+        assert re.findall(r"`ZkMigrationState` is (\d)", found[number]) == [str(state_is)]
 
 
 def test_brokers_go_rack_by_rack_with_the_fewest_leaders_first():

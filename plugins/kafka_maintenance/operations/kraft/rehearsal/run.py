@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -39,6 +39,7 @@ _OWN_SETTINGS: Final = re.compile(
     r"(process\.roles|node\.id|listeners|advertised\.listeners|inter\.broker\.listener\.name|security\.inter\.broker\.protocol|early\.start\.listeners)$"
 )
 """Settings that name hosts, logins, files or classes of the planned quorum, which a controller on loopback does not have."""
+_PAIR: Final = re.compile(r"(?P<key>(?:\\.|[^\\=:\s])*)\s*[=:]?(?P<value>.*)")
 _HEAP_MB: Final = 256
 _PARTITIONS_PER_HEAP_MB: Final = 100
 _ZNODES_PER_HEAP_MB: Final = 400
@@ -117,10 +118,24 @@ def planned_quorum(version: str, release_version: str | None, properties: str) -
 
 
 def pairs_of(properties: str) -> Mapping[str, str]:
-    """Settings of a properties file."""
-    lines = [line.strip() for line in properties.splitlines()]
-    pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    """Settings of a properties file as Java reads it; escapes stay, for the settings are written to such a file again."""
+    pairs = (match for line in _logical_lines(properties) if (match := _PAIR.fullmatch(line)))
+    return {match["key"]: match["value"].strip() for match in pairs}
+
+
+def _logical_lines(properties: str) -> Iterator[str]:
+    """Lines without comments, each with those that continue it."""
+    held: list[str] = []
+    for line in map(str.lstrip, re.split(r"\r\n|\r|\n", properties)):
+        if not held and (not line or line.startswith(("#", "!"))):
+            continue
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2
+        held.append(line.removesuffix("\\") if goes_on else line)
+        if not goes_on:
+            yield "".join(held)
+            held = []
+    if held:
+        yield "".join(held)
 
 
 def rehearse(copy: Copy, quorum: Quorum, workspace: Workspace | None = None) -> Outcome:

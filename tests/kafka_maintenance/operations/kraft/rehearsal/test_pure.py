@@ -38,6 +38,7 @@ from kafka_maintenance.operations.kraft.rehearsal.run import (
     Outcome,
     Quorum,
     free_controller_id,
+    pairs_of,
     planned_quorum,
     planned_settings,
 )
@@ -188,6 +189,13 @@ def test_no_broker_has_the_controllers_id():
 def test_of_the_planned_settings_those_of_hosts_and_files_are_left_out():
     text = "# x\npassword.encoder.secret = a=b\nlisteners=X://h:1\nzookeeper.connect=z\nnode.id=1\nssl.keystore.location=f\nauthorizer.class.name=A\ndefault.replication.factor=3\n"
     assert planned_settings(text) == {"password.encoder.secret": "a=b", "default.replication.factor": "3"}
+
+
+def test_a_properties_file_is_read_as_java_reads_it():
+    text = "a=1\n! x=y\nb : 2\r\nc 3\nd\n # x\n e\\:f = x\\=y \ng=one,\\\n   two,\\\n\nh=x\\\\\nm==5\nn = # no comment\no=1\no=2\np=\x0cq\\"
+    assert pairs_of(text) == {
+        "a": "1", "b": "2", "c": "3", "d": "", "e\\:f": "x\\=y", "g": "one,two,", "h": "x\\\\", "m": "=5", "n": "# no comment", "o": "2", "p": "q",
+    }  # fmt: skip
 
 
 def test_repairs_remove_requests_and_orphans_and_correct_quotas():
