@@ -30,7 +30,7 @@ from kafka_maintenance.tasks.kraft_rehearsal import clusters_to_rehearse, rehear
             None,
             type=["array", "null"],
             items={"type": "string", "minLength": 1},
-            description="Connection ids of the clusters; empty: all that are listed",
+            description="Connection ids of the clusters; empty: all that are listed, are not archived and have not left ZooKeeper",
         ),
         "kafka_version": Param(
             "3.9", type="string", enum=["3.6", "3.7", "3.9"], description="Kafka version of the planned quorum"

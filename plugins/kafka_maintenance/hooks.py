@@ -176,14 +176,17 @@ def usable_cluster(name: str) -> Cluster | None:
 
 
 def live_names(names: Iterable[str] | None = None) -> tuple[str, ...]:
-    """Names of the clusters that are not archived, of `names` or of all that the Variable lists.
+    """Names of the clusters that are not archived and have not left ZooKeeper, of `names` or of all that the Variable lists.
 
     One that cannot be used is among them: its own task says why, and the others are not held up.
     """
+    from kafka_maintenance.operations.record.departures import departures  # noqa: PLC0415 - start-up time of the DAG parser
+
+    gone = departures(store())
     return tuple(
         name
         for name in (tuple(names or ()) or cluster_names())
-        if not ((found := usable_cluster(name)) and found.archived)
+        if name not in gone and not ((found := usable_cluster(name)) and found.archived)
     )
 
 

@@ -25,6 +25,16 @@ def test_no_snapshot_is_tried(store):
     assert live_clusters.function(only=["beta"]) == []
 
 
+def test_its_zookeeper_is_not_asked_and_its_last_phase_not_rehearsed(store):
+    from kafka_maintenance.tasks.drain import clusters_to_report
+    from kafka_maintenance.tasks.kraft_rehearsal import clusters_to_rehearse
+
+    assert clusters_to_report.function(None) == [["alpha"]]
+    assert clusters_to_report.function("beta") == []
+    assert clusters_to_rehearse.function(None) == ["alpha"]
+    assert clusters_to_rehearse.function(["beta"]) == ["beta"]  # whoever names it wants to see it
+
+
 def test_its_analysis_is_that_of_an_archived_cluster(store):
     from kafka_maintenance.tasks.analysis import clusters_listed
 

@@ -13,7 +13,8 @@ assert airflow_home
 
 
 @pytest.fixture
-def two_clusters(monkeypatch):
+def two_clusters(monkeypatch, tmp_path):
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "old", "ghost"]')
     monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic", "host": "zk1:1,zk2:2"}))
     old = {"conn_type": "generic", "host": "gone", "extra": {"archived": True}}

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @task
 def clusters_to_report(cluster: str | None) -> list[list[str]]:
-    """The live clusters, or the one that was named, in batches of `KAFKA_MAINTENANCE_CLUSTERS_PER_TASK`."""
+    """The live clusters in ZooKeeper, or the one of them that was named, in batches of `KAFKA_MAINTENANCE_CLUSTERS_PER_TASK`."""
     return batches(hooks.live_names([cluster] if cluster else None))
 
 

@@ -16,10 +16,12 @@ _TIMEOUT = timedelta(hours=2)
 log = logging.getLogger(__name__)
 
 
-@task(doc_md="The clusters to rehearse: those of the param, or all that are listed.")
+@task(
+    doc_md="The clusters to rehearse: those of the param, or all that are listed, are not archived and have not left ZooKeeper."
+)
 def clusters_to_rehearse(only: list[str] | None) -> list[str]:
     """One without a snapshot is among them: its own rehearsal says so."""
-    return list(only or hooks.cluster_names())
+    return only or list(hooks.live_names())
 
 
 @task(

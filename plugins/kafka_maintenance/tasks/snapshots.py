@@ -33,10 +33,7 @@ log = logging.getLogger(__name__)
 @task
 def live_clusters(only: list[str] | None = None) -> list[str]:
     """Names of the clusters to take a snapshot of: of all that the Variable lists, or of `only`, those that are not archived and have not left ZooKeeper."""
-    from kafka_maintenance.operations.record.departures import departures
-
-    gone = departures(hooks.store())
-    return [name for name in hooks.live_names(only) if name not in gone]
+    return list(hooks.live_names(only))
 
 
 @task(
