@@ -6,6 +6,7 @@ Source: Kafka 3.9 `StorageTool`, `KRaftMigrationDriver`, `DumpLogSegments`; docs
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
@@ -24,6 +25,7 @@ MIGRATING_VERSIONS: Final = ("3.6", "3.7", "3.9")
 """Version lines whose jars are pinned and whose migration is whole (docs/kraft.md, R1)."""
 UNINITIALIZED: Final = "UNINITIALIZED"
 _FORMAT_TIMEOUT_S: Final = 120
+_SAID_MAX: Final = 300
 _ACTIVE: Final = b"Becoming the active controller"
 _TRANSITION: Final = re.compile(rb"transitioning from \w+ to (\w+) state")
 _MIGRATING: Final = re.compile(r"RegisterBrokerRecord\(brokerId=(\d+), isMigratingZkBroker=true")
@@ -206,11 +208,16 @@ def dump_lines(workspace: Workspace, version: str, segments: Iterable[Path]) -> 
             *("kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--skip-record-metadata"),
             *("--files", str(segment)),
         ]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as dump:
+        with (
+            tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True) as dump,
+        ):
             assert dump.stdout is not None
             yield from dump.stdout
-        if dump.returncode:
-            raise LocalStackError(
-                f"reading the metadata log {segment}: expected success of DumpLogSegments, found status {dump.returncode}; "
-                "free some memory and run again"
-            )
+            if dump.wait():
+                complaints.seek(0)
+                said = (complaints.readline().strip() or "nothing said")[:_SAID_MAX]
+                raise LocalStackError(
+                    f"reading the metadata log {segment} with the tools of Kafka {version}: expected success of DumpLogSegments, found status "
+                    f"{dump.returncode}: {said}; name a whole copy and the version that wrote it, or free some memory, and run again"
+                )

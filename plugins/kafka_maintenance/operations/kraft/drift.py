@@ -36,10 +36,10 @@ def read_log(folder: Path, kafka_version: str) -> LogSays:
         BadInputError: there is none.
         LocalStackError: Kafka's tool cannot be run.
     """
-    segments = sorted(folder.glob("*.log"))
+    segments = sorted(folder.glob(f"{'[0-9]' * 20}.log"))
     if not segments:
         raise BadInputError(
-            f"{folder} not read: expected the segments of a metadata log (*.log), found none; name a copy of __cluster_metadata-0"
+            f"{folder} not read: expected the segments of a metadata log (00000000000000000000.log, …), found none; name a copy of __cluster_metadata-0"
         )
     with Workspace.create_temporary() as workspace:
         records = tuple(all_records(dump_lines(workspace, kafka_version, segments)))

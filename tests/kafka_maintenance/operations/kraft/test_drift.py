@@ -7,6 +7,7 @@ import pytest
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.drift import disagreements, lost, read_log, registrations_of, replicas_of
 from kafka_maintenance.operations.kraft.rehearsal.records import all_records
+from kafka_maintenance.servers.errors import LocalStackError
 from tests.kafka_maintenance.operations.kraft.trees import GONE, TOPIC, topic, tree
 
 
@@ -86,5 +87,14 @@ def test_where_tree_and_log_differ():
 
 
 def test_a_folder_without_segments_is_bad_input(tmp_path):
-    with pytest.raises(BadInputError, match=r"expected the segments of a metadata log \(\*\.log\), found none"):
+    (tmp_path / "server.log").write_text("of another kind")
+    with pytest.raises(BadInputError, match=r"expected the segments of a metadata log \(0{20}\.log, …\), found none"):
         read_log(tmp_path, "3.9")
+
+
+@pytest.mark.kafka
+def test_what_kafkas_tool_says_is_told(tmp_path):
+    (tmp_path / f"{'0' * 20}.log").touch()
+    with pytest.raises(LocalStackError, match=r"of Kafka 2\.0: .*cluster-metadata-decoder is not a recognized option"):
+        read_log(tmp_path, "2.0")
+    assert read_log(tmp_path, "3.9") == ({}, {})
