@@ -5,13 +5,15 @@ from datetime import UTC, datetime
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
+from controller_core.model.words import counted
 from kafka_maintenance.demo.sample_history import CLUSTER, copy_into
 from kafka_maintenance.operations.kraft.certificate import certify
+from kafka_maintenance.operations.kraft.departure import leave
 from kafka_maintenance.operations.kraft.runbook import runbook
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, public_configs, read_raw
 from kafka_maintenance.web.blocks import Facts, Note
 from kafka_maintenance.web.render import page_html
-from kafka_maintenance.web.views.kraft import kraft_page
+from kafka_maintenance.web.views.kraft import _step, kraft_page
 from spark_jobs.kraft.rules import RULES
 from spark_jobs.kraft.tree import tree_of
 
@@ -46,6 +48,26 @@ def test_every_rule_stands_under_its_verdict_and_the_run_book_has_its_phases(sto
     html = page_html(page, nonce="n")
     assert "no obstacle in the snapshot" in html
     assert "- [ ]" not in html
+
+
+@pytest.mark.parametrize("leaders", [0, 1, 2, 1000])
+def test_a_tick_stays_when_a_newer_snapshot_has_other_counts(leaders):
+    names = {
+        _step(
+            "2. Roll", f"- [ ] Broker 1, rack a: {counted(leaders, 'leader')}, {counted(replicas, 'replica')}. Check: x"
+        ).name
+        for replicas in (1, 7)
+    }
+    assert names == {"2. Roll: Broker 1, rack a. Check: x"}
+
+
+def test_a_cluster_that_has_left_zookeeper_is_not_told_to_go_back(store):
+    leave(store, CLUSTER, by="ann", reason="finalised", now=LATER)
+    page = kraft_page(store, [CLUSTER], "", LATER)
+    assert page.head[-1].text.startswith(
+        f"Cluster {CLUSTER} has left ZooKeeper, as ann recorded at 2030-01-01T00:00:00"
+    )
+    assert not page.sections
 
 
 def test_an_expired_certificate_says_so(store):

@@ -9,6 +9,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from kafka_maintenance.operations.kraft.certificate import Certificate, certify, is_ready
 from kafka_maintenance.operations.kraft.rehearsal.kept import newest_rehearsal
 from kafka_maintenance.operations.kraft.runbook import runbook
+from kafka_maintenance.operations.record.departures import departures
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, public_configs, read_raw
 from kafka_maintenance.web.blocks import (
     Block,
@@ -30,7 +31,7 @@ from spark_jobs.kraft.rules import RULES
 from spark_jobs.kraft.tree import tree_of
 
 _BOX: Final = "- [ ] "
-_COUNTS: Final = re.compile(r": \d+ leaders, \d+ replicas")
+_COUNTS: Final = re.compile(r": [\d,]+ leaders?, [\d,]+ replicas?")
 _COLUMNS: Final = (
     Column("Rule"),
     Column("Title"),
@@ -66,6 +67,13 @@ def kraft_page(store: ObjectStore, clusters: Sequence[str], cluster: str, now: d
         button="Show",
         fields=[Choice(name="cluster", label="Cluster", value=chosen, choices=[(name, name) for name in clusters])],
     )
+    gone = departures(store).get(chosen)
+    if gone is not None:
+        note = Note(
+            f"Cluster {chosen} has left ZooKeeper, as {gone.by} recorded at {gone.at}: nothing is judged any more.",
+            "info",
+        )
+        return Page(title="KRaft", here="kraft", head=(form, note))
     manifest = newest_snapshot(store, chosen)
     if manifest is None:
         note = Note(f"Cluster {chosen} has no snapshot yet: run the DAG snapshot_metadata.", "info")
