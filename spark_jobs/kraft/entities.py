@@ -35,21 +35,23 @@ _ADDRESS: Final = re.compile(rf"{DEFAULT_ENTITY}|[0-9A-Za-z.:_-]+")
 _RESOURCES: Final = frozenset({"Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User"})
 _OPERATIONS: Final = frozenset(
     [
-        "All",
-        "Alter",
-        "AlterConfigs",
-        "ClusterAction",
-        "Create",
-        "CreateTokens",
-        "Delete",
-        "Describe",
-        "DescribeConfigs",
-        "DescribeTokens",
-        "IdempotentWrite",
-        "Read",
-        "Write",
+        "all",
+        "alter",
+        "alterconfigs",
+        "clusteraction",
+        "create",
+        "createtokens",
+        "delete",
+        "describe",
+        "describeconfigs",
+        "describetokens",
+        "idempotentwrite",
+        "read",
+        "write",
     ]
 )
+_PERMISSIONS: Final = frozenset({"allow", "deny"})
+"""Kafka reads operations and permissions in any case (`SecurityUtils`)."""
 
 
 def config_values(tree: Tree) -> Judged:
@@ -149,7 +151,7 @@ def _bad_acls(tree: Tree) -> Iterator[str]:
         for entry in entries:
             if ":" not in entry.principal:
                 yield f"{path}: principal {entry.principal!r} is not Type:name"
-            if entry.operation not in _OPERATIONS or entry.permission_type not in {"Allow", "Deny"}:
+            if entry.operation.lower() not in _OPERATIONS or entry.permission_type.lower() not in _PERMISSIONS:
                 yield f"{path}: {entry.permission_type} {entry.operation} is unknown"
 
 

@@ -182,6 +182,8 @@ CASES = (
     case("25", "SCRAM at a client", {"/config/clients/c1": config(**{"SCRAM-SHA-256": SCRAM})}, MIGRATED, "invented", rules="R12"),
     case("26", "an ip that is none", {"/config/ips/not_an_ip!": config(connection_creation_rate="5")}, MIGRATED, "invented", rules="R12"),
     case("27", "ACLs", {"/kafka-acl/Topic/*": acl(), "/kafka-acl/Cluster/kafka-cluster": acl(operation="Alter")}, rules="R15"),
+    case("27", "ACLs in small letters", {"/kafka-acl/Topic/t": {"version": 1, "acls": [
+        {"principal": "User:ada", "permissionType": "deny", "operation": "clusteraction", "host": "*"}]}}, rules="R15"),
     case("28", "an unknown type of resource", {"/kafka-acl/Widget/w": acl()}, MIGRATED, "lost", rules="R14 R15"),
     case("28", "an unknown operation", {"/kafka-acl/Topic/t": acl(operation="Fly")}, MIGRATED, "lost", rules="R14 R15"),
     case("28", "ACL is garbage", {"/kafka-acl/Topic/t": b"{oops"}, MIGRATED, "lost", rules="R14 R15"),

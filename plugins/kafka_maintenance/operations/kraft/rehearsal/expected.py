@@ -17,7 +17,7 @@ from spark_jobs.kraft.tree import Tree
 _TOPIC, _BROKER = 2, 4
 _RESOURCES: Final = {"Topic": 2, "Group": 3, "Cluster": 4, "TransactionalId": 5, "DelegationToken": 6, "User": 7}
 _PATTERNS: Final = {"literal": 3, "prefixed": 4}
-_PERMISSIONS: Final = {"Deny": 2, "Allow": 3}
+_PERMISSIONS: Final = {"deny": 2, "allow": 3}
 _OPERATIONS: Final = (
     "All",
     "Read",
@@ -33,7 +33,7 @@ _OPERATIONS: Final = (
     "CreateTokens",
     "DescribeTokens",
 )
-_OPERATION_CODES: Final = {name: code for code, name in enumerate(_OPERATIONS, start=2)}
+_OPERATION_CODES: Final = {name.lower(): code for code, name in enumerate(_OPERATIONS, start=2)}
 UNKNOWN: Final = 0
 _SCRAM: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _ENTITIES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
@@ -160,8 +160,9 @@ def _acls(tree: Tree) -> Iterator[Fact]:
                 continue
             for entry in entries:
                 resource = (_RESOURCES.get(parts[-2], UNKNOWN), parts[-1], pattern)
-                operation = _OPERATION_CODES.get(entry.operation, UNKNOWN)
-                rule = (entry.principal, entry.host, operation, _PERMISSIONS.get(entry.permission_type, UNKNOWN))
+                operation = _OPERATION_CODES.get(entry.operation.lower(), UNKNOWN)
+                permission = _PERMISSIONS.get(entry.permission_type.lower(), UNKNOWN)
+                rule = (entry.principal, entry.host, operation, permission)
                 yield Fact(("ACCESS_CONTROL_ENTRY", *resource, *rule), None, path)
 
 
