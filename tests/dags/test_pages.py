@@ -81,6 +81,7 @@ DAMAGED = {
     "clusters": (200, "expected the counts of an analysis"),
     "approvals": (200, "Plans that wait for a person"),
     "execution": (200, "damaged"),
+    "executions": (200, "`kafka-maintenance audit verify` names every entry that was changed"),
     "plan": (200, "It is gone, retention removes plans with their snapshot"),
 }
 """Pages that can be made of a damaged store, or lose nothing by it: status and words."""

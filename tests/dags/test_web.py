@@ -6,11 +6,13 @@ from urllib.parse import quote
 
 import pytest
 
+from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.web import figures, render
 from kafka_maintenance.web.blocks import Cell, Choice, Column, Facts, Form, Lines, Note, Page, Section, Table
 from tests.dags.browsing import PREFIX
 from tests.dags.runs import answered_by, answering, run_plan
 from tests.dags.world import CLUSTER
+from tests.kafka_maintenance.web.records import put_record
 
 HOSTILE = """</pre><script>alert("x")</script><img src=x onerror='alert(1)'>{{ 7 * 7 }}"""
 ROUTES = (
@@ -98,6 +100,53 @@ class TestEveryPage:
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'")
         assert policy.endswith("sandbox")
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a b", "a\x00b"])
+@pytest.mark.parametrize(
+    "route",
+    [
+        "/topic?name=orders&cluster=",
+        "/execution?digest=d1&cluster=",
+        "/executions?cluster=",
+        "/history?cluster=",
+        "/kraft?cluster=",
+    ],
+)
+def test_a_name_that_no_cluster_can_have_is_told(clients, world, route, name):
+    answer = clients["victor"].get(PREFIX + route + quote(name, safe=""))
+    assert answer.status_code == 404
+    assert "refused: expected letters, digits" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("who", "status", "said"), [("victor", 404, "Nothing waits"), (None, 401, "Sign in to Airflow")]
+)
+def test_a_table_that_cannot_be_had_is_a_page_that_says_why(clients, anonymous, world, who, status, said):
+    client = clients[who] if who else anonymous
+    answer = client.get(f"{PREFIX}/approvals?csv=no_such_table", headers={"Accept": "text/html"})
+    assert answer.status_code == status
+    assert said in answer.text
+
+
+@pytest.mark.parametrize(
+    ("started", "dag"),
+    [
+        pytest.param({"kind": "delete_topics"}, "delete_topics", id="of its kind"),
+        pytest.param({"plan": "s3://b/plans/restore-1a2b3c4d5e6f.json"}, "restore_metadata", id="a restore"),
+    ],
+)
+def test_who_may_read_the_dag_of_an_execution_sees_it(clients, world, tmp_path, monkeypatch, started, dag):
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    put_record(open_store(str(tmp_path)), CLUSTER, "1a" * 32, [("started", None, 0, started)])
+    readable = set()
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", lambda *_, details=None, **__: details.id in readable)
+    address = f"execution?cluster={CLUSTER}&digest={'1a' * 32}"
+    for rights, status in (({"reassign_partitions"}, 403), ({dag}, 200)):
+        readable = rights
+        assert ("1a1a" in clients["victor"].get(f"{PREFIX}/executions").text) == (status == 200)
+        assert clients["victor"].get(f"{PREFIX}/{address}").status_code == status
 
 
 def test_no_route_is_open(anonymous):

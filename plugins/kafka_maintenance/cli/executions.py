@@ -25,6 +25,7 @@ from kafka_maintenance.cli.arguments import (
     plan_store_of,
     show,
     store_of,
+    tell,
 )
 from kafka_maintenance.cli.snapshot_arguments import existing_store_of
 from kafka_maintenance.cli.terminal import Table
@@ -142,7 +143,10 @@ def _list(arguments: argparse.Namespace) -> int:
     table = Table(columns, rows, below=() if found else ("no plan was begun",))
     document = {"executions": [each._asdict() for each in found]}
     show(arguments, "\n".join(lines) or "no plan was begun", document, table=table)
-    return ExitStatus.DONE
+    damaged = [each.damage for each in found if each.damage]
+    for why in damaged:
+        tell(f"kafka-maintenance: {why}")
+    return ExitStatus.OUTSIDE_FAILED if damaged else ExitStatus.DONE
 
 
 def _minute(at: str) -> str:

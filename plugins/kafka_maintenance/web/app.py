@@ -5,7 +5,7 @@ DAG that made what they show. A content security policy lets only the page's own
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
@@ -16,12 +16,16 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException as AnyHttpError
 
+from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.model.errors import ControllerCoreError, ObjectMissingError
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.analysis.overviews import report_of_date
+from kafka_maintenance.operations.analysis.tables import kept_content
 from kafka_maintenance.operations.apply.executions import executions as recorded_executions
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.restore.document import KIND as RESTORE
+from kafka_maintenance.operations.retention.store import KIND as RETENTION
 from kafka_maintenance.web import airflow_records, render
 from kafka_maintenance.web.blocks import Page, note_page
 from kafka_maintenance.web.views.approvals import approvals_page
@@ -58,6 +62,12 @@ _RIGHTS: Final[dict[Act, tuple[Literal["POST", "PUT"], DagAccessEntity]]] = {
     Act.CLEAR: ("PUT", DagAccessEntity.TASK_INSTANCE),
 }
 """What the routes of Airflow's API ask for that the page's buttons lead to."""
+_GATED: Final[Mapping[str, str]] = {
+    **{kind.value: kind.value for kind in PlanKind},
+    RETENTION: RETENTION,
+    RESTORE: "restore_metadata",
+}
+"""Kind of a plan → the DAG in which it is carried out."""
 _DAG_OF_RUN = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 _SNAPSHOTS = Depends(requires_access_dag("GET", param_dag_id="snapshot_metadata"))
 _ANALYSES = Depends(requires_access_dag("GET", param_dag_id="nightly_analysis"))
@@ -135,7 +145,8 @@ def plan(request: Request, dag_id: DagId, run_id: RunId, digest: Text = "") -> R
 @app.get("/stored-plan")
 def stored_plan(request: Request, user: GetUserDep, cluster: Name, kind: Name, digest: Name) -> Response:
     """A plan by its digest, whoever made it."""
-    _require_dag(user, airflow_records.dags_of(cluster)(kind))
+    for dag_id in _dags_of_kind(airflow_records.dags_of(cluster), kind):
+        _require_dag(user, dag_id)
     named = Named(kind=kind, cluster=cluster, digest=digest)
     return _answer(request, "Plan", lambda: plan_page(hooks.store(), named))
 
@@ -145,11 +156,12 @@ def executions(request: Request, user: GetUserDep, cluster: Text = "") -> Respon
     """Every plan that was begun, of the DAGs that the user may read; of one cluster where it is named."""
 
     def page() -> Page:
-        found = [each for each in recorded_executions(hooks.store()) if cluster in {"", each.cluster}]
-        dags = {cluster: airflow_records.dags_of(cluster) for cluster in {each.cluster for each in found}}
-        dag_ids = {(each.cluster, each.kind): dags[each.cluster](each.kind) for each in found}
-        readable = {dag_id for dag_id in set(dag_ids.values()) if _reads_dag(user, dag_id)}
-        seen = [each for each in found if dag_ids[each.cluster, each.kind] in readable]
+        store = hooks.store()
+        found = recorded_executions(store, _named(cluster) or None, get=lambda key: kept_content(store, key))
+        dags = {name: airflow_records.dags_of(name) for name in {each.cluster for each in found}}
+        dag_ids = {(each.cluster, each.kind): _dags_of_kind(dags[each.cluster], each.kind) for each in found}
+        readable = {dag_id for dag_id in {one for ids in dag_ids.values() for one in ids} if _reads_dag(user, dag_id)}
+        seen = [each for each in found if dag_ids[each.cluster, each.kind] <= readable]
         return executions_page(seen, now=datetime.now(UTC), cluster=cluster)
 
     return _answer(request, "Executions", page)
@@ -176,9 +188,9 @@ def execution(request: Request, user: GetUserDep, cluster: Name, digest: Name) -
 
 
 def _execution(user: GetUserDep, cluster: str, digest: str) -> Page:
-    record, dag_of = read_record(hooks.store(), cluster, digest), airflow_records.dags_of(cluster)
-    for kind in PlanKind if record.kind is None else (record.kind,):
-        _require_dag(user, dag_of(kind))
+    record, dag_of = read_record(hooks.store(), _named(cluster), digest), airflow_records.dags_of(cluster)
+    for dag_id in _dags_of_kind(dag_of, record.kind):
+        _require_dag(user, dag_id)
 
     def withheld(dag_id: str, act: Act) -> str:
         method, entity = _RIGHTS[act]
@@ -217,7 +229,7 @@ def cluster(request: Request, name: Name, date: Text = "", against: Text = "", t
 @app.get("/topic", dependencies=[_ANALYSES])
 def topic(request: Request, cluster: Name, name: Name) -> Response:
     """One topic in the newest snapshot of a cluster."""
-    return _answer(request, name, lambda: topic_page(hooks.store(), cluster, name))
+    return _answer(request, name, lambda: topic_page(hooks.store(), _named(cluster), name))
 
 
 @app.get("/approvals")
@@ -247,7 +259,7 @@ def history(
 
     def page() -> Page:
         names = [one.name for one in airflow_records.listed_clusters()]
-        asked = Asked(cluster, before, after, subject, Measure(table, column, how))
+        asked = Asked(_named(cluster), before, after, subject, Measure(table, column, how))
         sees = _reads_dag(user, "nightly_analysis")
         return history_page(hooks.store(), names, asked, sees_analyses=sees)
 
@@ -260,9 +272,17 @@ def kraft(request: Request, cluster: Text = "") -> Response:
 
     def page() -> Page:
         names = [one.name for one in airflow_records.listed_clusters()]
-        return kraft_page(hooks.store(), names, cluster, datetime.now(UTC))
+        return kraft_page(hooks.store(), names, _named(cluster), datetime.now(UTC))
 
     return _answer(request, "KRaft", page)
+
+
+def _named(cluster: str) -> str:
+    """The name of a cluster from an address, or none; raises BadInputError where no cluster can be called that."""
+    try:
+        return require_name(cluster, "cluster") if cluster else ""
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
 
 
 def _sees_connection(user: GetUserDep, name: str) -> bool:
@@ -274,6 +294,11 @@ def _require_dag(user: GetUserDep, dag_id: str) -> None:
     """Raises: HTTPException: the user may not read that DAG."""
     if not _reads_dag(user, dag_id):
         raise HTTPException(403, f"Only who may read the DAG {dag_id} sees what it did.")
+
+
+def _dags_of_kind(dag_of: Callable[[str], str], kind: str) -> set[str]:
+    """The DAGs that who sees a plan of that kind has to read: where its kind is not known, those of all kinds."""
+    return {dag_of(each) for each in ((_GATED[kind],) if kind in _GATED else _GATED.values())}
 
 
 def _reads_dag(user: GetUserDep, dag_id: str) -> bool:
@@ -303,9 +328,10 @@ def _answer(request: Request, title: str, make: Callable[[], Page], *, status: i
         return Response(render.page_json(page), status, headers=COMMON_HEADERS, media_type="application/json")
     if "csv" in wanted:
         table = page.table(wanted["csv"])
-        if table is None:
-            raise HTTPException(404)
-        return Response(render.table_csv(table), status, headers=COMMON_HEADERS, media_type="text/csv; charset=utf-8")
+        if table is not None:
+            text = render.table_csv(table)
+            return Response(text, status, headers=COMMON_HEADERS, media_type="text/csv; charset=utf-8")
+        status = 404 if status == 200 else status  # noqa: PLR2004 - the page says in place of the table why there is none
     nonce, asks = secrets.token_urlsafe(16), "connect-src 'self'; " if page.acts else ""
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; img-src data: blob:; "

@@ -8,12 +8,11 @@ from datetime import timedelta
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
-from controller_core.model.errors import ObjectDamagedError
-from kafka_maintenance.operations.apply.executions import executions
+from kafka_maintenance.operations.apply.executions import UNKNOWN_KIND, executions
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.web.blocks import Launches, Note
 from kafka_maintenance.web.render import page_html
-from kafka_maintenance.web.views.execution import Act, execution_page
+from kafka_maintenance.web.views.execution import STEPS_SHOWN_MAX, Act, execution_page
 from kafka_maintenance.web.views.executions import executions_page
 from kafka_maintenance.web.views.record import read_record
 from tests.kafka_maintenance.web.records import BEGAN, DONE, STUCK, UNDER_WAY, put_record, started
@@ -164,7 +163,63 @@ def test_what_is_not_there_or_damaged_is_said():
     store = MemoryStore()
     with pytest.raises(BadInputError, match="expected a plan that was begun"):
         read_record(store, "alpha", DIGEST)
+    put_record(store, "alpha", "a" * 64, DONE)
     store.put(f"v1/receipts/cluster=alpha/{DIGEST}/0001-started.json", b"{")
-    assert read_record(store, "alpha", DIGEST).kind is None
-    with pytest.raises(ObjectDamagedError, match=r"0001-started\.json not read"):
-        executions(store)
+    assert read_record(store, "alpha", DIGEST).kind == UNKNOWN_KIND
+    page = executions_page(executions(store), now=NOW)
+    assert [row[:3] for row in texts(page.table("executions"))] == [
+        ["a plan on alpha", "damaged", "-"],
+        ["reassign partitions on alpha", "done", "68 min"],
+    ]
+    assert "0001-started.json not read: Expecting" in page_html(page, nonce="n")
+
+
+ENTRY = {"event": "started", "step": None, "at": BEGAN.isoformat(), "run": "r", "approver": "olivia", "detail": {}}
+
+
+def test_a_restore_is_of_the_kind_that_the_name_of_its_plan_tells():
+    plan = {"plan": f"s3://b/v1/cluster=alpha/date=2026-11-24/snap=1/plans/restore-{DIGEST[:12]}.json"}
+    page = page_of([("started", None, 0, plan)])
+    assert (page.title, page.trail[-1][1]) == (
+        "Restore on alpha",
+        f"stored-plan?cluster=alpha&kind=restore&digest={DIGEST}",
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"null",
+        b"[]",
+        b"[" * 5000,
+        json.dumps(ENTRY | {"event": []}).encode(),
+        json.dumps(ENTRY | {"step": "0"}).encode(),
+        json.dumps(ENTRY | {"step": -1}).encode(),
+        json.dumps(ENTRY | {"at": 5}).encode(),
+        json.dumps(ENTRY | {"at": "yesterday"}).encode(),
+        json.dumps(ENTRY | {"at": "2026-11-24T02:00:00"}).encode(),
+        json.dumps(ENTRY | {"detail": None}).encode(),
+    ],
+    ids=lambda content: content[:90].decode(),
+)
+def test_an_entry_that_no_run_writes_is_damaged_and_hides_no_other_one(content):
+    store = MemoryStore()
+    put_record(store, "alpha", DIGEST, UNDER_WAY)
+    store.put(store.list("v1/receipts/")[-1], content)
+    record = read_record(store, "alpha", DIGEST)
+    page = execution_page(record, dag_of=str, withheld=lambda *_: "", now=NOW)
+    assert [row[1] for row in texts(page.table("receipt"))][-2:] == ["observed", "damaged"]
+    (state,) = (cell for block in page.head for name, cell in getattr(block, "facts", ()) if name == "State")
+    assert state.text == "damaged"
+    (row,) = texts(executions_page(executions(store), now=NOW).table("executions"))
+    assert row[1] == "damaged"
+
+
+@pytest.mark.parametrize(
+    "detail", [{"kind": []}, {"kind": {}, "steps": "9"}, {"steps": [1]}, {"steps": 10**9}], ids=str
+)
+def test_a_beginning_that_no_run_writes_is_shown_within_bounds(detail):
+    page = page_of([("started", None, 0, detail), *UNDER_WAY[1:]])
+    table = page.table("steps-table")
+    assert len(table.rows) + table.more == max(2, detail["steps"] if isinstance(detail.get("steps"), int) else 0)
+    assert len(table.rows) <= STEPS_SHOWN_MAX

@@ -57,6 +57,17 @@ class ByteCache:
 CACHE = ByteCache(CACHE_BYTES_MAX)
 
 
+def kept_content(store: ObjectStore, key: str) -> bytes:
+    """The bytes of an object that never changes, read once."""
+
+    def read() -> tuple[bytes, int]:
+        content = store.get(key)
+        return content, len(content)
+
+    content: bytes = CACHE.get((store.uri, key, "bytes"), read)
+    return content
+
+
 def table_of(
     store: ObjectStore,
     manifest: str,

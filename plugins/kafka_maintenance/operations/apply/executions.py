@@ -6,15 +6,15 @@ Source: docs/operations.md, "The receipt".
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.model.errors import NoNodeError, ObjectDamagedError
+from controller_core.model.errors import NoNodeError
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.document import canonical
 from controller_core.plans.plain import plain
@@ -35,8 +35,16 @@ _RECEIPTS = "v1/receipts/"
 _READS_AT_ONCE = 16
 
 
+UNKNOWN_KIND: Final = "?"
+DAMAGED: Final = "damaged"
+"""What stands for the last event of a record that cannot be read."""
+
+
 class Recorded(NamedTuple):
-    """A plan that was begun: its cluster, digest and kind, who approved it, since when, its last event and that one's time."""
+    """A plan that was begun: its cluster, digest and kind, who approved it, since when, its last event and that one's time.
+
+    `damage` says why the record cannot be read; its kind is unknown then, and approver and times are empty.
+    """
 
     cluster: str
     digest: str
@@ -45,13 +53,18 @@ class Recorded(NamedTuple):
     began: str
     last: str
     at: str
+    damage: str = ""
 
 
-def executions(store: ObjectStore, cluster: str | None = None) -> tuple[Recorded, ...]:
-    """All plans that were begun, of one cluster or of all, the latest last.
+def executions(
+    store: ObjectStore, cluster: str | None = None, *, get: Callable[[str], bytes] | None = None
+) -> tuple[Recorded, ...]:
+    """All plans that were begun, of one cluster or of all, the latest last; a record that cannot be read is among the first.
 
-    Raises:
-        ObjectDamagedError: a record cannot be read.
+    Args:
+        store: where the records are.
+        cluster: its name; None: of all.
+        get: key → content, for whoever keeps what was read: an entry never changes. None: that of the store.
     """
     folders: dict[str, tuple[str, str]] = {}
     for key in store.list(_RECEIPTS if cluster is None else receipt_prefix(require_name(cluster, "cluster"), "")[:-1]):
@@ -63,21 +76,42 @@ def executions(store: ObjectStore, cluster: str | None = None) -> tuple[Recorded
         name, _, digest = folder.removeprefix(f"{_RECEIPTS}cluster=").partition("/")
         found.append((name, digest, keys))
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        return tuple(sorted(pool.map(lambda each: _recorded(store, *each), found), key=lambda each: each.began))
+        return tuple(
+            sorted(pool.map(lambda each: _recorded(store, get or store.get, *each), found), key=lambda each: each.began)
+        )
 
 
-def _recorded(store: ObjectStore, cluster: str, digest: str, keys: tuple[str, str]) -> Recorded:
+def _recorded(
+    store: ObjectStore, get: Callable[[str], bytes], cluster: str, digest: str, keys: tuple[str, str]
+) -> Recorded:
     try:
-        first, last = (json.loads(store.get(key)) for key in keys)
-        detail = first.get("detail", {})
-        named = _KIND_IN_NAME.search(str(detail.get("plan", "")))  # a restore has no kind in its record
-        kind = str(detail.get("kind", named[1] if named else "?"))
-        return Recorded(cluster, digest, kind, first["approver"], first["at"], last["event"], last["at"])
-    except (ValueError, KeyError, AttributeError) as error:
-        raise ObjectDamagedError(
-            f"record {store.uri_of(keys[0])} not read: expected events of an execution in JSON, found something else ({error!r}); "
-            "`kafka-maintenance audit verify` names every entry that was changed"
-        ) from error
+        first, last = (entry_of(get(key)) for key in keys)
+        kind = kind_in(first.get("detail", {}))
+        return Recorded(cluster, digest, kind, str(first.get("approver")), first["at"], last["event"], last["at"])
+    except (ValueError, RecursionError) as error:
+        why = f"record {store.uri_of(keys[0])} not read: {error}; `kafka-maintenance audit verify` names every entry that was changed"
+        return Recorded(cluster, digest, UNKNOWN_KIND, "", "", DAMAGED, "", why)
+
+
+def kind_in(started: Mapping[str, Any]) -> str:
+    """The kind of a plan, as the beginning of its record tells it; `UNKNOWN_KIND` where that does not."""
+    named = _KIND_IN_NAME.search(str(started.get("plan", "")))  # a restore has no kind in its record
+    return str(started.get("kind", named[1] if named else UNKNOWN_KIND))
+
+
+def entry_of(content: bytes) -> dict[str, Any]:
+    """An entry of a record, for whoever shows it; `ValueError` where it is none as a run writes it."""
+    entry = json.loads(content)
+    match entry:
+        case {"event": str(), "at": str(at)}:
+            step, detail = entry.get("step"), entry.get("detail", {})
+        case _:
+            raise ValueError("expected an entry of a record, with its event and its time, found something else")
+    if not isinstance(detail, dict) or not (step is None or (type(step) is int and step >= 0)):
+        raise ValueError(f"expected the number of a step and details by name, found {step!r} and {detail!r}")
+    if datetime.fromisoformat(at).tzinfo is None:
+        raise ValueError(f"expected a time with its zone, found {at!r}")
+    return dict(entry)
 
 
 def timeline(events: Sequence[Event]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from controller_core.model.words import counted
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance.hooks import CLUSTER_DAG_MARK
 from kafka_maintenance.operations.apply.copying import in_bytes
+from kafka_maintenance.operations.apply.executions import UNKNOWN_KIND
 from kafka_maintenance.operations.record.receipts import EventKind
 from kafka_maintenance.operations.record.state_changes import changes
 from kafka_maintenance.web.blocks import (
@@ -36,15 +37,17 @@ from kafka_maintenance.web.views.record import (
     Record,
     RecordedEvent,
     facts_of,
+    kind_text,
     spans_of,
-    started_of,
     state_cell,
+    step_count_of,
     table_of,
 )
 
 REFRESH_S: Final = 30
 """A page of what is under way is read again this often."""
 CHANGES_SHOWN_MAX: Final = 5_000
+STEPS_SHOWN_MAX: Final = 5_000
 _API: Final = "../api/v2"
 """Airflow's public API, seen from a page."""
 _APPLYING: Final = "apply_plan"
@@ -73,13 +76,13 @@ def execution_page(record: Record, *, dag_of: Callable[[str], str], withheld: Wi
         withheld: why the reader may not do what could be done.
         now: the time, UTC.
     """
-    cluster, digest, _, events = record
-    started, last = started_of(events), events[-1]
-    kind, rests = record.kind or "unknown", last.get("event") in _RESTS
+    cluster, digest, kind, events = record
+    last = events[-1]
+    rests = last.get("event") in _RESTS
     current = max((event["step"] for event in events if event.get("step") is not None), default=None)
     plan = urlencode({"cluster": cluster, "kind": kind, "digest": digest})
     sections = [
-        Section(title="Steps", anchor="steps", blocks=[_steps(events, started.get("steps"))]),
+        Section(title="Steps", anchor="steps", blocks=[_steps(events, step_count_of(events))]),
         Section(title="What a person may do", anchor="actions", blocks=[_actions(record, dag_of, withheld)]),
         Section(title="State changes", anchor="state-changes", blocks=[_changes(events)]),
         Section(title="Record", anchor="record", blocks=[*spans_of(events), table_of(events)]),
@@ -89,15 +92,15 @@ def execution_page(record: Record, *, dag_of: Callable[[str], str], withheld: Wi
             1, Section(title="Replicas that are not in sync", anchor="replicas", blocks=[_replicas(events, current)])
         )
     return Page(
-        title=f"{kind.replace('_', ' ').capitalize()} on {cluster}",
+        title=f"{kind_text(kind).capitalize()} on {cluster}",
         subtitle=f"Plan {digest}",
         here="executions",
         trail=(
             ("Executions", "executions"),
             (cluster, f"cluster?{urlencode({'name': cluster})}"),
-            (f"plan {digest[:12]}", f"stored-plan?{plan}"),
+            *([] if kind == UNKNOWN_KIND else [(f"plan {digest[:12]}", f"stored-plan?{plan}")]),
         ),
-        head=[*_why(last), facts_of(events, started.get("steps"), now)],
+        head=[*_why(last), facts_of(events, step_count_of(events), now)],
         sections=sections,
         refresh_s=None if rests else REFRESH_S,
     )
@@ -141,7 +144,8 @@ def _steps(events: Sequence[RecordedEvent], step_count: int | None) -> Table:
         id="steps-table",
         caption=counted(count, "step"),
         columns=columns,
-        rows=[_step(step, told.get(step, [])) for step in range(count)],
+        rows=[_step(step, told.get(step, [])) for step in range(min(count, STEPS_SHOWN_MAX))],
+        more=max(0, count - STEPS_SHOWN_MAX),
         empty="No step was begun.",
         note=""
         if any("bytes" in _figures(found) for found in told.values())

@@ -10,6 +10,7 @@ from kafka_maintenance.web.blocks import (
     Column,
     Facts,
     Filter,
+    Lines,
     Page,
     Section,
     Table,
@@ -17,22 +18,23 @@ from kafka_maintenance.web.blocks import (
     moment_text,
     number,
 )
-from kafka_maintenance.web.views.record import state_cell
+from kafka_maintenance.web.views.record import kind_text, state_cell
 
 
 def executions_page(recorded: Sequence[Recorded], *, now: datetime, cluster: str = "") -> Page:
-    """Each with a link to its own page."""
+    """Each with a link to its own page; why a record cannot be read stands above."""
+    damaged = [each.damage for each in recorded if each.damage]
     rows = []
     for each in recorded:
-        age = (now - datetime.fromisoformat(each.at)).total_seconds()
+        age = (now - datetime.fromisoformat(each.at)).total_seconds() if each.at else None
         query = urlencode({"cluster": each.cluster, "digest": each.digest})
         rows.append(
             (
-                Cell(f"{each.kind.replace('_', ' ')} on {each.cluster}", href=f"execution?{query}"),
+                Cell(f"{kind_text(each.kind)} on {each.cluster}", href=f"execution?{query}"),
                 state_cell(each.last),
-                Cell(age_text(age), value=age),
+                Cell("-", "quiet") if age is None else Cell(age_text(age), value=age),
                 Cell(moment_text(each.began)),
-                Cell(each.approver),
+                Cell(each.approver or "-"),
                 Cell(each.cluster, href=f"cluster?{urlencode({'name': each.cluster})}"),
                 Cell(each.digest[:12], "quiet", each.digest),
             )
@@ -77,6 +79,6 @@ def executions_page(recorded: Sequence[Recorded], *, now: datetime, cluster: str
         title="Executions",
         subtitle=f"Of {cluster} alone" if cluster else "",
         here="executions",
-        head=(facts,),
+        head=(facts, *([Lines("Cannot be read", damaged)] if damaged else [])),
         sections=[Section(title="All", anchor="all", blocks=[table])],
     )

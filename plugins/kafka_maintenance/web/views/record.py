@@ -1,15 +1,13 @@
 """The record of a plan as a page shows it: its state, its steps in time, and every event in the order in which it was written."""
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
-from controller_core.plans.plan import PlanKind
 from kafka_maintenance.operations.analysis.tables import CACHE
-from kafka_maintenance.operations.apply.executions import detail_text
+from kafka_maintenance.operations.apply.executions import DAMAGED, UNKNOWN_KIND, detail_text, entry_of, kind_in
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.record.receipts import receipt_prefix
 from kafka_maintenance.operations.snapshots.catalog import at_once
@@ -19,7 +17,7 @@ from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Note, Table
 EVENTS_READ_MAX: Final = 2000
 TONES: Final[dict[str, Tone]] = {
     "refused": "critical",
-    "damaged": "critical",
+    DAMAGED: "critical",
     "unfinished": "warning",
     "stuck": "warning",
     "over": "warning",
@@ -38,6 +36,7 @@ _STATES: Final = {
     "waiting": "waits for the rest of the cluster",
     "interrupted": "ZooKeeper is away",
     "cancelling": "being cancelled",
+    DAMAGED: "damaged",
 }
 RecordedEvent = dict[str, Any]
 
@@ -48,11 +47,11 @@ def state_cell(last: str) -> Cell:
 
 
 class Record(NamedTuple):
-    """What is recorded of a plan; `kind` is None where its first entry is damaged."""
+    """What is recorded of a plan; its kind is `UNKNOWN_KIND` where its first entry does not tell it."""
 
     cluster: str
     digest: str
-    kind: PlanKind | None
+    kind: str
     events: Sequence[RecordedEvent]
 
 
@@ -67,8 +66,18 @@ def read_record(store: ObjectStore, cluster: str, digest: str) -> Record:
         raise BadInputError(
             f"no record of plan {digest!r} on {cluster!r} in {store.uri}: expected a plan that was begun; the page Executions lists them"
         )
-    kind = started_of(events).get("kind")
-    return Record(cluster, digest, PlanKind(kind) if kind in set(PlanKind) else None, events)
+    return Record(cluster, digest, kind_in(started_of(events)), events)
+
+
+def kind_text(kind: str) -> str:
+    """What a plan of that kind is called."""
+    return "a plan" if kind == UNKNOWN_KIND else kind.replace("_", " ")
+
+
+def step_count_of(events: Sequence[RecordedEvent]) -> int | None:
+    """How many steps the plan has, as its newest beginning tells; None where it does not."""
+    count = started_of(events).get("steps")
+    return count if isinstance(count, int) else None
 
 
 def receipt_blocks(store: ObjectStore, cluster: str, digest: str, *, step_count: int | None) -> list[Block]:
@@ -92,15 +101,15 @@ def _events(store: ObjectStore, cluster: str, digest: str) -> list[RecordedEvent
 
 
 def _event(store: ObjectStore, key: str) -> RecordedEvent:
-    """An entry of the record, which never changes and is read once; one that is no JSON is shown as it lies in the store."""
+    """An entry of the record, which never changes and is read once; one that cannot be read is shown as it lies in the store."""
 
     def read() -> tuple[RecordedEvent, int]:
         content = store.get(key)
         try:
-            return json.loads(content), len(content)
-        except ValueError as error:
+            return entry_of(content), len(content)
+        except (ValueError, RecursionError) as error:
             bytes_ = content.decode(errors="replace")
-            return {"event": "damaged", "detail": {"error": str(error), "bytes": bytes_}}, len(content)
+            return {"event": DAMAGED, "detail": {"error": str(error), "bytes": bytes_}}, len(content)
 
     event: RecordedEvent = CACHE.get((store.uri, key), read)
     return event
