@@ -1,5 +1,6 @@
 """An overview that cannot be read takes its own date from the pages Clusters and Cluster, and no other."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from controller_core.adapters.object_store.open import open_store
 from controller_core.model.errors import ObjectDamagedError
 from kafka_maintenance.operations.analysis.overviews import PREFIX, newest_overviews, readable_overviews
-from kafka_maintenance.web.render import page_html
+from kafka_maintenance.web.render import page_html, page_json
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.clusters import Listed, clusters_page
 from tests.kafka_maintenance.web.fleet import Sick, publish
@@ -45,3 +46,42 @@ def test_a_cluster_of_which_no_overview_can_be_read_is_damaged_and_not_missing(s
         store.put(key, b"{")
     with pytest.raises(ObjectDamagedError, match="expected the counts of an analysis"):
         cluster_page(store, "alpha")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"critical_count": "3"},
+        {"critical_count": []},
+        {"warning_count": float("inf")},
+        {"brokers_above_ratio_count": {}},
+        {"ratio_max": "much"},
+        {"taken_at": "2026-11-24T02:00:00"},
+        {"taken_at": "yesterday"},
+        {"kraft_phase": ["P0"]},
+    ],
+    ids=str,
+)
+def test_a_count_that_is_none_damages_its_overview_and_no_page(store, changed):
+    key = store.list(PREFIX)[0]
+    overview = json.loads(store.get(key))
+    overview["clusters"]["alpha"] |= changed
+    store.put(key, json.dumps(overview).encode())
+    overviews, damaged = readable_overviews(store, 30)
+    assert (len(overviews), len(damaged)) == (1, 2)
+    for page in (clusters_page(store, [Listed(name="alpha")], {}, now=datetime.now(UTC)), cluster_page(store, "alpha")):
+        assert damaged[0].partition(":")[0].encode() in page_json(page)
+
+
+def test_an_overview_without_some_counts_does_not_know_them(store):
+    key = store.list(PREFIX)[1]
+    overview = json.loads(store.get(key))
+    overview["clusters"]["alpha"] = {"topic_count": 4}
+    store.put(key, json.dumps(overview).encode())
+    assert newest_counts(store)["critical_count"] is None
+    clusters_page(store, [Listed(name="alpha")], {}, now=datetime.now(UTC))
+    cluster_page(store, "alpha")
+
+
+def newest_counts(store):
+    return readable_overviews(store, 30)[0][-1].clusters["alpha"]

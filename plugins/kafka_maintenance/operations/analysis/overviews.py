@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
@@ -41,6 +42,7 @@ BYTES_OF_A_CLUSTER: Final = 2000
 KRAFT_PHASE: Final = "kraft_phase"
 """P0 to P6 of docs/kraft.md; None where it was not judged, absent in overviews of before 2026-11-24."""
 _ZOOKEEPER_ALONE: Final = "P0"
+_TAKEN_AT: Final = "taken_at"
 
 
 def is_judged(counts: Mapping[str, Any]) -> bool:
@@ -116,7 +118,7 @@ def _for_the_page(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page Clusters shows beside, so that it reads no manifest; overviews of before 2026-11-24 do not have it."""
     above, kinds = numbers.get("brokers_above_ratio"), numbers.get("findings")
     return {
-        **{name: numbers.get(name) for name in ("taken_at", "consistent", "deletions_waiting_count")},
+        **{name: numbers.get(name) for name in (_TAKEN_AT, "consistent", "deletions_waiting_count")},
         "brokers_above_ratio_count": None if above is None else len(above),
         "reassigning_count": None if kinds is None else kinds.get("being_reassigned", 0),
         MIGRATIONS: None if kinds is None else kinds.get("kraft_migration", 0),
@@ -235,17 +237,39 @@ def read_overview(store: ObjectStore, key: str) -> Overview:
         return Overview(
             date=document["date"],
             run_id=document["run_id"],
-            created_at=datetime.fromisoformat(document["created_at"]),
+            created_at=_moment(document["created_at"]),
             manifest=document["manifest"],
-            clusters={str(cluster): dict(counts) for cluster, counts in document["clusters"].items()},
+            clusters={str(cluster): _counts(counts) for cluster, counts in document["clusters"].items()},
         )
     except ControllerCoreError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ObjectDamagedError(
             f"overview {store.uri_of(key)!r} not read: expected the counts of an analysis, found {type(error).__name__}: {error}; "
             "remove the object and publish the analysis again"
         ) from error
+
+
+def _counts(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The counts of a cluster, each a number or None; raises ValueError for another value, and TypeError for what are no counts."""
+    found = {**dict.fromkeys((*COUNTS, KRAFT_PHASE, _TAKEN_AT)), **document}
+    for name, value in found.items():
+        is_count = isinstance(value, int | float) and isfinite(value)
+        if name.endswith(("_count", "ratio_max")) and not is_count and value is not None:
+            raise ValueError(f"{name} {value!r}, which is no count")
+    if found[_TAKEN_AT] is not None:
+        _moment(found[_TAKEN_AT])
+    if not isinstance(found[KRAFT_PHASE], str | None):
+        raise ValueError(f"{KRAFT_PHASE} {found[KRAFT_PHASE]!r}, which is no phase")  # noqa: TRY004 - as above
+    return found
+
+
+def _moment(text: str) -> datetime:
+    """A time with its zone; raises ValueError for one without."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"the time {text!r}, which has no zone")
+    return moment
 
 
 def _age(overview: Overview) -> tuple[str, datetime, str]:
