@@ -85,7 +85,8 @@ def test_a_connection_that_cannot_be_read_is_one_row_of_the_overview(
     clients, world, with_a_key, stored_connections, monkeypatch, a_password_is_lost
 ):
     stored, other = stored_connections
-    names = ["well", "half-read", "lost-extra", "comma", CLUSTER]
+    stored("prod:eu")
+    names = ["well", "half-read", "lost-extra", "comma", "prod:eu", CLUSTER]
     if a_password_is_lost:
         stored("lost-password", _password=other.encrypt(b"secret").decode(), is_encrypted=True)
         names.append("lost-password")
@@ -95,9 +96,10 @@ def test_a_connection_that_cannot_be_read_is_one_row_of_the_overview(
     answer = clients["olivia"].get(f"{PREFIX}/clusters")
     assert answer.status_code == 200
     rows = answer.text
-    for name in {*names} - {"well", CLUSTER, "half-read", "comma"}:
+    for name in {*names} - {"well", CLUSTER, "half-read", "comma", "prod:eu"}:
         assert f"connection &#39;{name}&#39; not used: there is none of that id, or none that Airflow can read" in rows
     assert "connection &#39;half-read&#39; not used: " in rows
+    assert "connection &#39;prod:eu&#39; not used: its id names the cluster in the store" in rows
     assert "connection &#39;comma&#39; not used: its extra is not JSON" in rows
     assert "zk1:2181" in rows
     assert "well:2181" in rows

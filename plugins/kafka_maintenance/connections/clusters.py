@@ -98,8 +98,16 @@ def names_from(text: str | None) -> tuple[str, ...]:
 
 def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
     """What a connection says of a cluster; raises SettingsMissingError with the field that is wrong."""
+    from controller_core.adapters.snapshot.manifest import require_name  # noqa: PLC0415 - see the imports
     from controller_core.adapters.zookeeper.address import ClusterAddress  # noqa: PLC0415 - see the imports
 
+    try:
+        require_name(name, "cluster")
+    except ValueError as error:
+        raise SettingsMissingError(
+            f"connection {name!r} not used: its id names the cluster in the store ({error}); give the connection such an id, and list that in "
+            f"the Variable {CLUSTERS_VARIABLE}"
+        ) from error
     extra = {field: value for field, value in extra_of(name, connection).items() if value is not None}
     unknown = sorted(extra.keys() - set(CLUSTER_FIELDS))
     if unknown:

@@ -127,6 +127,17 @@ def test_an_unusable_connection_says_why(fields, message):
         cluster_from("alpha", fields)
 
 
+@pytest.mark.parametrize("name", ["prod:eu", "a b", "-a", "prod/eu"])
+def test_a_connection_whose_id_can_be_no_name_in_the_store_is_refused(name):
+    from kafka_maintenance.connections.clusters import cluster_from
+    from kafka_maintenance.connections.fields import SettingsMissingError
+
+    with pytest.raises(
+        SettingsMissingError, match=f"connection '{name}' not used: its id names the cluster in the store"
+    ):
+        cluster_from(name, Fields())
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
