@@ -104,3 +104,30 @@ def test_a_cluster_that_the_newest_run_of_the_date_left_out_is_shown_as_the_run_
     assert [row[0].text for row in sections["findings"][0].rows] == ["offline"]
     assert sections["brokers"][0].id == "broker-heat"
     assert sections["compare"][1].id == "comparison"
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "topics.parquet"])
+def test_a_damaged_snapshot_takes_its_topics_from_the_page_and_nothing_else(tmp_path, name):
+    store = open_store(str(tmp_path))
+    publish(store, [ALPHA], dates=1)
+    newest = [key for key in store.list(f"v1/cluster={ALPHA.name}/date={today()}/") if key.endswith(f"/{name}")]
+    store.put(newest[-1], b"{")
+    *sections, topics = cluster.cluster_page(store, ALPHA.name).sections
+    assert sections[0].blocks[0].id == "findings"
+    assert newest[-1] in topics.blocks[0].text
+
+
+def test_topics_are_looked_for_at_the_date_that_is_shown(tmp_path):
+    store, yesterday = open_store(str(tmp_path)), str(today() - timedelta(days=1))
+    publish(store, [ALPHA], dates=2)
+    form = cluster.cluster_page(store, ALPHA.name, date=yesterday).sections[-1].blocks[0]
+    assert form.hidden == {"name": ALPHA.name, "date": yesterday}
+
+
+def test_an_analysis_that_made_no_summary_names_no_snapshot(tmp_path):
+    store = open_store(str(tmp_path))
+    publish(store, [ALPHA], dates=1)
+    (key,) = (each for each in store.list("v1/analysis/") if each.endswith("/cluster_summary.parquet"))
+    store.delete(key)
+    (note,) = cluster.cluster_page(store, ALPHA.name).sections[-1].blocks
+    assert note.text == "The analysis did not make the summary that names its snapshot."

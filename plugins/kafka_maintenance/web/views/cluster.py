@@ -84,7 +84,9 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
         Section(title="History", anchor="history", blocks=_history(store, chosen, of_cluster, name)),
         Section(title="Compare", anchor="compare", blocks=compare_blocks(overviews, chosen, name, against)),
         Section(
-            title="Topics", anchor="topics", blocks=topics_table(store, name, str(summary.get("snapshot_id")), topic)
+            title="Topics",
+            anchor="topics",
+            blocks=topics_table(store, name, chosen.date, summary.get("snapshot_id"), topic),
         ),
     ]
     return Page(

@@ -13,7 +13,7 @@ from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ObjectMissingError
 from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.tables import CACHE
-from kafka_maintenance.operations.snapshots.catalog import find_snapshot, newest_snapshot
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, find_snapshot, newest_snapshot
 from kafka_maintenance.operations.snapshots.catalog import read_table as read_snapshot_table
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Choice, Column, Facts, Form, Note, Page, Section, Table, number
@@ -22,25 +22,30 @@ TOPICS_SHOWN_MAX: Final = 200
 PARTITIONS_SHOWN_MAX: Final = 2000
 
 
-def topics_table(store: ObjectStore, cluster: str, snapshot_id: str, text: str) -> list[Block]:
+def topics_table(store: ObjectStore, cluster: str, date: str, snapshot_id: str | None, text: str) -> list[Block]:
     """The topics of a snapshot whose name contains `text`, and a form that changes it.
 
     Args:
         store: of snapshots, plans and records.
         cluster: its name.
-        snapshot_id: of the cluster.
+        date: that the page shows, which stays.
+        snapshot_id: of the cluster; None where the analysis does not tell it.
         text: part of a name; empty: all.
     """
+    if snapshot_id is None:
+        return [Note("The analysis did not make the summary that names its snapshot.")]
     form = Form(
         action="cluster",
         button="Find",
         fields=[Choice(name="topic", label="Topics that contain", value=text)],
-        hidden={"name": cluster},
+        hidden={"name": cluster, "date": date},
     )
     try:
         topics = _table(store, find_snapshot(store, snapshot_id, cluster), "topics")
     except ObjectMissingError as error:
         return [Note(f"The snapshot is gone, retention removes old ones: {error}")]
+    except UNUSABLE as error:
+        return [Note(str(error), "warning")]
     found = topics.filter(pc.match_substring(topics["topic"], text)) if text else topics
     shown = found.slice(0, TOPICS_SHOWN_MAX).to_pylist()
     rows = [
