@@ -158,11 +158,23 @@ def label(cluster: str) -> None:
 
 
 def day_of(context: dict[str, Any]) -> date:
-    """The UTC date that a run is for: its partition key, else that of the snapshots that started it, else its logical date, else when it was due."""
+    """The UTC date that a run is for: its partition key, else that of the snapshots that started it, else its logical date, else when it was due.
+
+    Raises:
+        BadInputError: the partition key, which whoever starts a run may write, is no date.
+    """
+    from kafka_maintenance.operations.errors import BadInputError
+
     run = context["dag_run"]
     key = getattr(run, "partition_key", None)
     if key:
-        return date.fromisoformat(key[:10])
+        try:
+            return date.fromisoformat(key[:10])
+        except ValueError as error:
+            raise BadInputError(
+                f"run {run.run_id!r} of {run.dag_id} not begun: expected a UTC date, YYYY-MM-DD, as its partition key, found {key!r}; "
+                "start a run with such a key, or with none for today"
+            ) from error
     events = [event for of_asset in (context.get("triggering_asset_events") or {}).values() for event in of_asset]
     dates = [event.extra["date"] for event in events if event.extra and "date" in event.extra]
     if dates:
