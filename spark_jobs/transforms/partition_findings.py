@@ -270,7 +270,6 @@ def _of_leader(of_dead: Column) -> list[Column]:
             "leader_outside_isr",
             CRITICAL,
             F.format_string("leader %d is not in its own ISR %s", leader, listed(isr)),
-            cause=F.when(offline(), of_dead),
         ),
         finding(
             F.size(stray) > 0,

@@ -198,7 +198,6 @@ class Oracle:
             "under_min_isr": len(synced) < self.min_isr(row),
             "under_replicated": set(self.lagging(row)) <= set(dead),
             "non_preferred_leader": row.replicas[0] in dead,
-            "leader_outside_isr": row.leader in dead,
         }
         if config and kind in {"under_min_isr", "single_replica"}:
             return "min_isr_unreachable"

@@ -86,6 +86,7 @@ CAUSES = (
     ("3.9", "1 is live and in the ISR", (1, 3), -1, (1,), 1, "offline", None),
     ("3.9", "the ISR is gone", (1, 3), -1, (3,), 1, "offline", "broker_down [3]"),
     ("3.9", "the leader is gone", (3, 1), 3, (3, 1), 1, "offline", "broker_down [3]"),
+    ("3.9", "its leader fell out of the ISR and is gone", (3, 1), 3, (1,), 1, "leader_outside_isr", None),
 )
 """Of a cluster with the brokers 1 and 2: version, what is so, replicas, leader, ISR, min ISR; a finding and its cause."""
 
