@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,7 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
     if not facts["live"]:
         return _without_plan(IMPOSSIBLE, "no broker is registered")
     to_be_deleted = rows.topics_to_be_deleted
-    topics = {topic for topic in set(rows.column("topic")) if _chosen(topic, goals)}
+    topics = {topic for topic in set(rows.column("topic")) if goals.chooses(topic)}
     if not topics - to_be_deleted:
         return _without_plan(BALANCED, "there is no topic to place")
     started = time.process_time()
@@ -127,19 +126,21 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
 def _left_out(rows: SnapshotRows, topics: AbstractSet[str], to_be_deleted: AbstractSet[str]) -> dict[int, str]:
     """Row → why a partition of the chosen `topics` cannot be moved now. `to_be_deleted` ones are being deleted."""
     lengths = (pc.list_value_length(rows.partitions.column(name)).to_pylist() for name in ("adding", "removing"))
-    columns = zip(rows.column("topic"), rows.column("leader"), rows.broker_lists("isr"), *lengths, strict=True)
+    held = (rows.broker_lists(name) for name in ("replicas", "isr"))
+    columns = zip(rows.column("topic"), rows.column("leader"), *held, *lengths, strict=True)
     live = frozenset(rows.facts["live"])
     found = (
         unmovable(
             is_queued=topic in to_be_deleted,
             is_being_reassigned=bool(adding or removing),
+            replicas=replicas,
             leader=leader,
             isr=isr,
             live=live,
         )
         if topic in topics
         else None
-        for topic, leader, isr, adding, removing in columns
+        for topic, leader, replicas, isr, adding, removing in columns
     )
     return {row: reason for row, reason in enumerate(found) if reason is not None}
 
@@ -198,11 +199,6 @@ def _changes(state: ClusterState, rows: list[Any], before: np.ndarray[Any, Any],
 
 def _held(lists: Any, broker_count: int) -> np.ndarray[Any, Any]:
     return np.bincount(lists[lists >= 0].astype(np.int64), minlength=broker_count)
-
-
-def _chosen(topic: str, goals: Goals) -> bool:
-    included = any(fnmatchcase(topic, pattern) for pattern in goals.include_topics)
-    return included and not any(fnmatchcase(topic, pattern) for pattern in goals.exclude_topics)
 
 
 def _without_plan(status: str, reason: str) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from fractions import Fraction
 
 import numpy as np
@@ -113,9 +112,9 @@ def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = 
     high = np.where(eligible, broker_high[0][rack], 0)
     cell_low, cell_high = None, None
     if goals.topic_spread:
-        topic_low, topic_high = _around(counts, shares, width.topic)
-        cell_low = np.where(eligible, topic_low[:, rack], 0)
-        cell_high = np.where(eligible, topic_high[:, rack], 0)
+        topic_bounds = _around(counts, shares, width.topic)
+        cell_low, cell_high = (np.where(eligible, of_rack[:, rack], 0) for of_rack in topic_bounds)
+        low = np.maximum(low, cell_low.sum(0))  # what its topics leave there anyway, or no price of it proves anything
     per_broker = Fraction(len(rows), int(eligible.sum()))
     leader_low = np.where(eligible, max(0, math.floor(per_broker) - width.leaders), 0)
     leader_high = np.where(eligible, math.ceil(per_broker) + width.leaders, 0)
@@ -234,14 +233,7 @@ def leaders_problem(state: ClusterState, goals: Goals) -> Problem:
 
 def chosen_rows(state: ClusterState, goals: Goals) -> Ints:
     """Rows of the partitions whose topic is included and not excluded; raises ImpossibleGoalError when none is."""
-    chosen = np.array(
-        [
-            any(fnmatchcase(topic, pattern) for pattern in goals.include_topics)
-            and not any(fnmatchcase(topic, pattern) for pattern in goals.exclude_topics)
-            for topic in state.topics
-        ],
-        bool,
-    )
+    chosen = np.array([goals.chooses(topic) for topic in state.topics], bool)
     rows = np.nonzero(chosen[state.topic])[0] if state.partition_count else np.zeros(0, np.int64)
     if not len(rows):
         raise ImpossibleGoalError(

@@ -6,11 +6,13 @@ Source: docs/planning.md, "Goals".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
+from controller_core.model.words import counted
 from spark_jobs import json_values
 from spark_jobs.json_values import Reader, one, one_or_null, several
 from spark_jobs.planner.errors import ImpossibleGoalError
@@ -73,6 +75,22 @@ class Goals:
         for problem in (*_out_of_range(self), *_exclusive(self)):
             raise ImpossibleGoalError(f"goals not read: {problem}; docs/planning.md has the fields")
 
+    def chooses(self, topic: str) -> bool:
+        """Whether the topic is included, and not excluded."""
+        return _matches(topic, self.include_topics) and not _matches(topic, self.exclude_topics)
+
+    def without_effect(self, topics: Collection[str]) -> list[str]:
+        """A remark on each field with patterns that match none of the topics: one that is mistyped chooses, or spares, nothing."""
+        found = {
+            name: [pattern for pattern in patterns if not any(_matches(topic, [pattern]) for topic in topics)]
+            for name, patterns in (("include_topics", self.include_topics), ("exclude_topics", self.exclude_topics))
+        }
+        return [
+            f"{name} {', '.join(map(repr, patterns))}: none of {counted(len(topics), 'topic')} matches, so it has no effect; is it mistyped?"
+            for name, patterns in found.items()
+            if patterns
+        ]
+
     @staticmethod
     def from_json(parameters: Mapping[str, Any]) -> Goals:
         """The goals whose fields `parameters` names, as `to_json` writes them; the others keep their defaults.
@@ -108,6 +126,10 @@ class Goals:
             "bytes_tolerance": self.bytes_tolerance,
             "curve_tolerances": list(self.curve_tolerances),
         }
+
+
+def _matches(topic: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(topic, pattern) for pattern in patterns)
 
 
 def replacements(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:

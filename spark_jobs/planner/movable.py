@@ -5,21 +5,28 @@ Source: Kafka 3.9 `TopicDeletionManager`, `KafkaController.onPartitionReassignme
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 
-from controller_core.model.partitions import NO_LEADER
+from controller_core.plans.kinds.moves import has_source
 
 
 def unmovable(
-    *, is_queued: bool, is_being_reassigned: bool, leader: int | None, isr: Iterable[int], live: AbstractSet[int]
+    *,
+    is_queued: bool,
+    is_being_reassigned: bool,
+    replicas: Collection[int],
+    leader: int | None,
+    isr: Iterable[int],
+    live: AbstractSet[int],
 ) -> str | None:
     """Why a partition cannot be moved now; None when it can.
 
     Args:
         is_queued: its topic is queued for deletion.
         is_being_reassigned: replicas are being added to it or removed from it.
-        leader: its leader's broker id; NO_LEADER, or None without a state.
+        replicas: broker ids of its assignment.
+        leader: its leader's broker id, -1 for none; None without a state.
         isr: broker ids of its in-sync replicas.
         live: broker ids that are registered.
     """
@@ -27,6 +34,4 @@ def unmovable(
         return "its topic is queued for deletion"
     if is_being_reassigned:
         return "is being reassigned"
-    if leader is None or leader == NO_LEADER or live.isdisjoint(isr):
-        return "has no leader to copy from"
-    return None
+    return None if has_source(replicas, leader, isr, live) else "has no leader to copy from"

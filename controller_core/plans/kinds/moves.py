@@ -3,7 +3,8 @@
 Source: Kafka 3.9 `ReassignPartitionsCommand` and `KafkaController.processZkPartitionReassignment`; docs/operations.md, "The plan".
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
@@ -231,9 +232,25 @@ def _target_refusals(target: Target, observed: Observation, *, may_change_replic
             f"{len(replicas)}",
             "say that the replication factor may change, or correct the list",
         )
-    if state is None or state.leader not in observed.brokers:
-        shown = "no state" if state is None else f"leader {state.leader}, ISR {list(state.isr)}"
-        yield _bad_target(target, "a leader to copy from", shown, "bring a broker of the ISR back first")
+    leader, isr = (None, ()) if state is None else (state.leader, state.isr)
+    if not has_source(assignment.replicas, leader, isr, observed.brokers.keys()):
+        shown = "no state" if state is None else f"leader {leader}, ISR {list(isr)}"
+        advice = "bring a broker of the ISR back first"
+        if leader in observed.brokers and leader not in assignment.replicas:
+            shown, advice = f"{shown}, replicas {list(assignment.replicas)}", "have one of its replicas elected first"
+        yield _bad_target(target, "a leader to copy from", shown, advice)
+
+
+def has_source(replicas: Collection[int], leader: int | None, isr: Iterable[int], live: AbstractSet[int]) -> bool:
+    """Whether new replicas of a partition have a leader to copy from: a replica of it that is up, while one in sync is up.
+
+    Args:
+        replicas: its assignment.
+        leader: of its state; None without a state.
+        isr: likewise.
+        live: the registered brokers.
+    """
+    return leader in live and leader in replicas and not live.isdisjoint(isr)
 
 
 def _bad_target(target: Target, expected: str, found: str, advice: str) -> Unmet:

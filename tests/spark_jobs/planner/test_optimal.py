@@ -13,7 +13,7 @@ from spark_jobs.planner.bounds import problem_of, rack_quota
 from spark_jobs.planner.flow import place
 from spark_jobs.planner.goals import Goals, Tolerance
 from spark_jobs.planner.planning import optimal_plan
-from tests.spark_jobs.planner.clusters import KINDS, clusters, goals, of_kind
+from tests.spark_jobs.planner.clusters import KINDS, cluster, clusters, goals, of_kind
 from tests.spark_jobs.planner.oracles import brute_force, fractional_placement, integer_programme
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -38,6 +38,12 @@ def test_moves_equal_brute_force(state, wanted):
 def test_moves_equal_the_integer_programme_and_are_proven(state, wanted):
     plan = optimal_plan(state, wanted)
     assert (plan.moves, plan.gap) == (integer_programme(problem_of(state, wanted)), 0)
+
+
+def test_a_broker_that_its_topics_fill_is_proven_where_its_own_bound_is_wider():
+    state = cluster([[3, 2], [3, 1], [2, 1]])
+    plan = optimal_plan(state, Goals(tolerance=Tolerance(replicas=3, topic=0)))
+    assert (plan.moves, plan.gap, brute_force(plan.problem)) == (1, 0, 1)
 
 
 @settings(SLOW, max_examples=120)

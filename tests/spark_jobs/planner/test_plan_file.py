@@ -153,6 +153,20 @@ def test_an_option_given_again_adds_to_the_first(plan, capsys, once, twice):
     assert goals[0] == goals[1]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param(("--include", "nosuch", "o*"), "include_topics 'nosuch': none of 1 topic matches", id="include"),
+        pytest.param(("--exclude", "odrers"), "exclude_topics 'odrers': none of 1 topic matches", id="exclude"),
+    ],
+)
+def test_a_pattern_without_effect_is_told(plan, capsys, options, said):
+    assert plan(STATE, "--json", *options)[0] == 0
+    told = capsys.readouterr()
+    assert said in told.err
+    assert said in json.loads(told.out)["remarks"][0]
+
+
 def test_limits_in_bytes_need_sizes(plan, capsys, tmp_path):
     rows = [{key: value for key, value in row.items() if key != "size"} for row in STATE["partitions"]]
     status, out, _ = plan({**STATE, "partitions": rows}, "--waves", str(tmp_path / "w"), "--wave-bytes", "5")

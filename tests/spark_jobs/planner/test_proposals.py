@@ -113,6 +113,13 @@ def test_only_what_cannot_be_moved_is_left_out():
     ) in found["explanation"]
 
 
+def test_a_leader_that_is_down_or_no_replica_costs_only_its_partition_the_plan():
+    state = cluster([[0, 1]] * 4 + [[1, 3]] * 2, brokers=4, leaders=[0, 0, 0, 0, 3, 2], topics=["t"] * 6)
+    found = proposal(state, live=[0, 1, 2])
+    assert found["status"] == "planned"
+    assert "Left out: has no leader to copy from: 2 partitions [t-4, t-5]." in found["explanation"]
+
+
 def test_where_nothing_can_be_moved_the_proposal_waits():
     found = proposal(cluster([[0, 1]] * 2, brokers=3), moving={0, 1})
     assert (found["status"], found["reason"]) == (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ def plan_file(
         )
     cluster = ClusterState.from_json(_read(state), ignore_racks=goals.ignore_racks)
     plan = optimal_plan(cluster, goals)
+    plan = replace(plan, remarks=(*goals.without_effect(cluster.topics), *plan.remarks))
     cut = schedule(plan, limits) if waves is not None else None
     files: dict[Path, Any] = {out: plan.reassignment_json()}
     if certificate is not None:

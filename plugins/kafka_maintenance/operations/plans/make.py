@@ -31,12 +31,12 @@ from controller_core.plans.kinds.elections import ELECTIONS_PER_MINUTE
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan
 from controller_core.plans.progress import copy_seconds
-from controller_core.plans.request_znodes import CreateReassignPartitions, Target
+from controller_core.plans.request_znodes import Target
 from controller_core.plans.rules import Throttle, rates_of
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
-from kafka_maintenance.operations.plans.planner import cut, prediction, propose
+from kafka_maintenance.operations.plans.planner import cut, propose, with_prediction
 from kafka_maintenance.operations.plans.seen import Seen, context_of, require_topics, see, store_made
 from kafka_maintenance.operations.plans.sizes import Sizes
 from kafka_maintenance.operations.plans.store import StoredPlan, load_plan
@@ -173,7 +173,7 @@ def plan_reassignment(
         proposal.waves,
         may_change_replication_factor=wanted.replication_factor is not None,
         left_out=proposal.left_out,
-        remarks=proposal.remarks,
+        remarks=(*wanted.without_effect(seen.observed.topics), *proposal.remarks),
         why=proposal.why,
         throttle_bytes_per_s=throttle_bytes_per_s,
     )
@@ -396,8 +396,7 @@ def _given(
         if isinstance(again, Refused):
             return again
         made = again
-    steps = [effect.targets for effect in made.effects if isinstance(effect, CreateReassignPartitions)]
-    return structs.replace(made, risks=(prediction(seen.observed, steps, dialect=seen.dialect), *made.risks))
+    return with_prediction(made, seen)
 
 
 def _with_duration(made: Plan | Refused, seen: Seen, sizes: Sizes | None) -> Plan | Refused:

@@ -7,14 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from controller_core.model.dialect import Dialect
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.model.words import counted
+from controller_core.plans.kinds import Refused
 from controller_core.plans.observation import Observation
-from controller_core.plans.plan import LeftOut
-from controller_core.plans.request_znodes import Target
+from controller_core.plans.plan import LeftOut, Plan
+from controller_core.plans.request_znodes import CreateReassignPartitions, Target
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.plans.proof import Proof, proof_of
+from kafka_maintenance.operations.plans.seen import Seen
 from kafka_maintenance.operations.plans.sizes import Sizes
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError
 from spark_jobs.planner.goals import Goals
@@ -54,7 +58,7 @@ def propose(
         sizes: bytes of a replica of each partition; None: unknown.
 
     Raises:
-        RefusedError: no plan meets the goals, the metadata cannot be planned on (some brokers have a rack and others none,
+        RefusedError: no plan meets the goals, every chosen partition is left out, the metadata cannot be planned on (some brokers have a rack and others none,
             and the goals do not ignore racks), or the controller's rules say that a
             wave would cost a partition its in-sync majority or not fit into a znode.
         BadInputError: `sizes` lack a partition, or the goals name a broker that there is not.
@@ -65,6 +69,16 @@ def propose(
         if (reason := _unmovable(partition, observed)) is not None
     }
     movable = [partition for partition in sorted(observed.assignments) if partition not in left_out]
+    kept = [
+        f"{partition} {reason}"
+        for partition, reason in left_out.items()
+        if goals.chooses(partition.topic) and partition.topic not in observed.queued_topics
+    ]
+    if kept and not any(goals.chooses(partition.topic) for partition in movable):
+        raise RefusedError(
+            f"no reassignment planned: a partition of the chosen topics that can be moved now expected, none of {len(kept)} found: "
+            f"{listed(kept)}; plan again when that is over"
+        )
     if not movable or not observed.brokers:
         return None
     try:
@@ -125,24 +139,29 @@ def cut(observed: Observation, targets: Sequence[Target], limits: Limits, sizes:
     return Cut(_targets(waves, state), tuple(_wave_remarks(waves)))
 
 
-def prediction(observed: Observation, steps: Sequence[Sequence[Target]], *, dialect: Dialect) -> str:
-    """What a controller of `dialect` makes of targets that somebody else chose: a sentence or two for the approver.
+def with_prediction(made: Plan | Refused, seen: Seen) -> Plan | Refused:
+    """A plan of targets that somebody else chose, with what the controller makes of them: a sentence or two for the approver.
 
-    A wave of the text is one of `steps`. Every target is one that may be asked for (`maintenance.target_refusals`). That
+    A wave of the text is one of the steps. Every target is one that may be asked for (`maintenance.target_refusals`). That
     a partition keeps no in-sync majority while it moves is said, not refused: whoever chose the targets may want it so.
 
     Raises:
         RefusedError: a znode would outgrow ZooKeeper's limit, or the controller would refuse.
     """
+    if isinstance(made, Refused) or not made.steps:
+        return made
+    observed = seen.observed
+    steps = [effect.targets for effect in made.effects if isinstance(effect, CreateReassignPartitions)]
     topics = {target.partition.topic for targets in steps for target in targets}
     there = [
         each for each in sorted(observed.assignments) if each.topic in topics and _unmovable(each, observed) is None
     ]
     state = _state(there, observed, None, ignore_racks=True)
     try:
-        return require_possible(predict_plan(state, given_moves(state, _pairs(steps)), dialect)).text
+        predicted = require_possible(predict_plan(state, given_moves(state, _pairs(steps)), seen.dialect))
     except PlanRejectedError as error:
         raise RefusedError(f"no reassignment planned: {error}") from error
+    return structs.replace(made, risks=(predicted.text, *made.risks))
 
 
 def _remarks(plan: ReassignmentPlan) -> Iterator[str]:
@@ -187,6 +206,7 @@ def _unmovable(partition: TopicPartition, observed: Observation) -> str | None:
     return unmovable(
         is_queued=partition.topic in observed.queued_topics,
         is_being_reassigned=observed.assignments[partition].is_being_reassigned,
+        replicas=observed.assignments[partition].replicas,
         leader=None if state is None else state.leader,
         isr=() if state is None else state.isr,
         live=observed.brokers.keys(),

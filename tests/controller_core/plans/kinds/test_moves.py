@@ -2,6 +2,7 @@
 
 import pytest
 
+from controller_core.model.partitions import BrokerId, LeaderAndIsr
 from controller_core.plans.conditions import AssignedTo, CaughtUp, TopicCreatedAt
 from controller_core.plans.kinds import Refused, reassignment_plan, target_refusals
 from controller_core.plans.plan import LeftOut
@@ -65,6 +66,19 @@ def test_a_target_that_kafka_would_take_without_a_check_is_refused(target, said)
     made = reassignment_plan(seen(), ORIGIN, [[target]])
     assert isinstance(made, Refused)
     assert said in " ".join(map(str, made.reasons))
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "said"),
+    [
+        pytest.param(3, (3,), "leader 3, ISR [3], replicas [1, 2]; have one of its replicas elected", id="no replica"),
+        pytest.param(2, (9,), "leader 2, ISR [9]; bring a broker of the ISR back first", id="a dead ISR"),
+    ],
+)
+def test_a_leader_that_new_replicas_cannot_copy_from_is_refused(leader, isr, said):
+    states = {A0: LeaderAndIsr(BrokerId(leader), 4, ids(*isr))}
+    (reason,) = target_refusals(seen(states=states), [[Target(*A0, ids(1, 3))]], may_change_replication_factor=False)
+    assert said in str(reason)
 
 
 def test_a_partition_without_state_has_nothing_to_copy_from():

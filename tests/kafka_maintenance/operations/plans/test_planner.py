@@ -55,6 +55,32 @@ def test_a_cluster_without_topics_has_nothing_to_reassign():
     assert found is None
 
 
+@pytest.mark.parametrize(
+    ("replicas", "leader", "isr"),
+    [
+        pytest.param((9, 1), 9, (9, 1), id="its leader is down, and nobody is elected yet"),
+        pytest.param((8, 9), 1, (1,), id="its leader is none of its replicas"),
+        pytest.param((1, 9), 1, (9,), id="its leader is up, its ISR is not"),
+    ],
+)
+def test_a_partition_that_cannot_be_copied_is_left_out_and_the_others_are_planned(replicas, leader, isr):
+    world = six_on_two_brokers()
+    world.topic("odd", (replicas, leader, isr))
+    shown = plan_of(planning.plan_reassignment, world).markdown
+    assert "odd-0" in shown
+    assert "has no leader to copy from" in shown
+    assert "4 replicas are copied: proven minimal" in shown
+    with pytest.raises(RefusedError, match=r"none of 1 found: odd-0 has no leader to copy from"):
+        plan_of(planning.plan_reassignment, world, goals=Goals(include_topics=("odd",)))
+
+
+def test_a_pattern_that_spares_no_topic_is_told_to_the_approver():
+    goals = Goals(exclude_topics=("paymets", "a*b"))
+    shown = plan_of(planning.plan_reassignment, six_on_two_brokers(), goals=goals).markdown
+    assert "exclude_topics 'paymets', 'a*b': none of 1 topic matches, so it has no effect; is it mistyped?" in shown
+    assert "exclude_topics" not in plan_of(planning.plan_reassignment, six_on_two_brokers()).markdown
+
+
 def test_a_plan_whose_request_zookeeper_would_refuse_is_refused_and_not_stored():
     world, store = three_brokers(), MemoryStore()
     world.topic("a" * 249, *[((1, 2), 1, (1, 2))] * 3_600)
