@@ -14,9 +14,10 @@ from controller_core.plans.rules import Throttle
 from controller_core.plans.way_back import way_back
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
+from kafka_maintenance.operations.plans.planner import with_prediction
 from kafka_maintenance.operations.plans.seen import see, store_made
 from kafka_maintenance.operations.plans.store import StoredPlan, find_plan, read_plan
-from kafka_maintenance.operations.record.receipts import EventKind, read_events
+from kafka_maintenance.operations.record.receipts import EventKind, asked_steps, trusted_events
 
 _NOT_UNDONE = {
     PlanKind.ELECT_PREFERRED_LEADERS: "a preferred election makes the first replica the leader again, which needs no undoing",
@@ -57,9 +58,10 @@ def plan_rollback(
 
     Raises:
         BadInputError: no such plan, or nothing of it was begun.
-        RefusedError: the plan is of a kind that cannot be undone, or every partition is left out; with the reasons.
+        RefusedError: the plan is of a kind that cannot be undone, every partition is left out, the controller would not carry the way back out, or
+            the audit chain does not hold the record; with the reasons.
     """
-    events = read_events(store, cluster, digest)
+    events = trusted_events(store, cluster, digest)
     started = next((each for each in events if each.event is EventKind.STARTED), None)
     if started is None:
         raise BadInputError(
@@ -70,8 +72,7 @@ def plan_rollback(
     if kind in _NOT_UNDONE:
         raise RefusedError(f"no rollback of plan {digest[:12]} on {cluster!r}: {_NOT_UNDONE[kind]}")
     undone = read_plan(store, find_plan(store, cluster=cluster, kind=kind, digest=digest).uri)
-    asked = {EventKind.INTENDED, EventKind.REQUESTED}
-    requested = sorted({each.step for each in events if each.event in asked and each.step is not None})
+    requested = asked_steps(events)
     seen = see(store, cluster, manifest, zookeeper, kafka_version, now)
     back = way_back(undone, requested, seen.observed)
     if back.left_out and not back.waves:
@@ -89,4 +90,4 @@ def plan_rollback(
         ],
         throttle_bytes_per_s=throttle_bytes_per_s,
     )
-    return store_made(store, made, seen)
+    return store_made(store, with_prediction(made, seen), seen)

@@ -113,6 +113,13 @@ def last_asking(events: Iterable[Event], step: int | None) -> EventKind | None:
     return told[-1] if told else None
 
 
+def asked_steps(events: Sequence[Event]) -> list[int]:
+    """The steps that Kafka was asked for, as far as anybody can know: not what was intended and then refused."""
+    told = {each.step for each in events if each.event in _ASKING and each.step is not None}
+    requested = {each.step for each in events if each.event is EventKind.REQUESTED}
+    return sorted(step for step in told if step in requested or last_asking(events, step) is EventKind.INTENDED)
+
+
 def is_begun(events: Sequence[Event]) -> bool:
     """Whether something was written for the plan, as far as anybody can know: it is finished then, whatever became of its approval.
 

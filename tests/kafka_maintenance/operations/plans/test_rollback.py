@@ -14,6 +14,8 @@ from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, StoppedError
 from kafka_maintenance.operations.plans.rollback import plan_rollback
 from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.record.audit import UntrustedRecordError
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, receipt_prefix
 from tests.broker_ids import ids
 from tests.kafka_maintenance.operations.apply.applying import (
     NOW,
@@ -107,6 +109,33 @@ def test_a_broker_of_the_former_list_that_is_gone_is_a_reason():
     world.kill(1)
     with pytest.raises(RefusedError, match=r"orders-0 .*expected registered brokers, found \[1\]"):
         back(store, plan, world)
+
+
+def test_a_step_that_was_refused_before_it_was_asked_for_is_none_to_undo():
+    store, world, plan = planned(moves)
+    stopped(store, plan, world, "-verified.json")
+    record = ReceiptLog(store, cluster="demo", digest=plan.digest, run="r", approver="ann", now=NOW)
+    record.append(EventKind.INTENDED, step=1)
+    record.append(EventKind.REFUSED, step=1)
+    world._assign(ORDERS_1, ReplicaAssignment(ids(1, 3, 2)))  # the same target, by another plan
+    made = back(store, plan, world)
+    assert waves(store, made) == [[ORDERS_0]]
+    assert "step(s) 1 of 2 were asked" in made.markdown
+
+
+def test_a_record_that_the_audit_chain_does_not_hold_undoes_nothing():
+    store, world, plan = planned(moves)
+    stopped(store, plan, world, "-verified.json")
+    (requested,) = [key for key in store.list(receipt_prefix("demo", plan.digest)) if key.endswith("-requested.json")]
+    store.put(requested.replace("-requested", "-verified"), store.get(requested).replace(b'"step":0', b'"step":1'))
+    with pytest.raises(UntrustedRecordError, match="expected one that the audit chain of 'demo' holds"):
+        back(store, plan, world)
+
+
+def test_the_way_back_is_run_through_the_controllers_rules():
+    store, world, plan = planned(moves)
+    apply(store, plan, world)
+    assert "Run through the controller's rules, wave by wave:" in back(store, plan, world).markdown
 
 
 def test_a_plan_that_was_never_begun_is_named():
