@@ -1,11 +1,12 @@
 """The nouns of the controller: partitions, replicas, leadership and assignments, under Kafka's own names.
 
-Source: Kafka 3.9 `TopicPartition`, `LeaderAndIsr`, `ReplicaAssignment`, `Broker`.
+Source: Kafka 3.9 `TopicPartition`, `LeaderAndIsr`, `ReplicaAssignment`, `Broker`, `org.apache.kafka.common.internals.Topic` (names).
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
 
@@ -16,6 +17,12 @@ UNKNOWN_BROKER_EPOCH = -1  # in a request: not to be checked
 EPOCH_DURING_DELETE = -2
 ZERO_TOPIC_ID = "A" * 22
 """Where nobody knows an id: `Uuid.ZERO_UUID` in Kafka's base64."""
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka creates topics of that name; a znode can have any."""
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in {".", ".."}
 
 
 class TopicPartition(NamedTuple):

@@ -1,16 +1,15 @@
 """What a plan must be that was read from a store: whoever can write there can write any document with a right digest.
 
 The rules of planning are checked again, kind by kind; what a plan of the kind always has must be there.
-Source: docs/operations.md, "The plan"; Kafka 3.9 `org.apache.kafka.common.internals.Topic` (names).
+Source: docs/operations.md, "The plan".
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, assert_never
 
 from controller_core.model.errors import InvalidPlanError
-from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.partitions import BrokerId, TopicPartition, is_topic_name
 from controller_core.model.words import counted, first_reasons
 from controller_core.plans.conditions import (
     AssignedTo,
@@ -52,7 +51,6 @@ from controller_core.plans.topic_owners import INTERNAL_TOPICS
 from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 
 STEPS_MAX: Final = 10_000
-_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _SHOWN_MAX: Final = 5
 _SHOWN_LETTERS_MAX: Final = 80
 
@@ -67,12 +65,15 @@ def check_plan(plan: Plan, where: str) -> None:
     Raises:
         InvalidPlanError: an effect of another kind, a rule of planning that is broken, or an expectation that is missing.
     """
-    problems = tuple(_problems(plan))
-    if problems:
+    if problems := plan_problems(plan):
         raise InvalidPlanError(
-            f"plan {where} not taken: expected what is planned for {plan.kind}, found: {first_reasons(problems, _SHOWN_MAX)}; "
-            "make the plan again"
+            f"plan {where} not taken: expected what is planned for {plan.kind}, found: {problems}; make the plan again"
         )
+
+
+def plan_problems(plan: Plan) -> str:
+    """What `check_plan` refuses a plan for; empty where it takes it."""
+    return first_reasons(tuple(_problems(plan)), _SHOWN_MAX)
 
 
 def _problems(plan: Plan) -> Iterator[str]:
@@ -251,7 +252,7 @@ def _missing(wanted: Iterable[Condition], found: frozenset[Condition]) -> Iterat
 
 def _no_topics(names: Iterable[str]) -> Iterator[str]:
     for name in sorted(names):
-        if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+        if not is_topic_name(name):
             yield f"{_shown([name])}, which is no name of a topic"
 
 

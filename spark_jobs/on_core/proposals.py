@@ -131,6 +131,7 @@ def _left_out(rows: SnapshotRows, topics: AbstractSet[str], to_be_deleted: Abstr
     live = frozenset(rows.facts["live"])
     found = (
         unmovable(
+            topic=topic,
             is_queued=topic in to_be_deleted,
             is_being_reassigned=bool(adding or removing),
             replicas=replicas,

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
-from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition, is_topic_name
 from controller_core.model.words import counted
 from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import (
@@ -223,6 +223,8 @@ def _target_refusals(target: Target, observed: Observation, *, may_change_replic
     if assignment.is_being_reassigned:
         moving = f"adding {list(assignment.adding)}, removing {list(assignment.removing)}"
         yield _bad_target(target, "no reassignment running", moving, "wait until it is done")
+    if not is_topic_name(partition.topic):
+        yield _bad_target(target, "a topic whose name Kafka allows", repr(partition.topic), "leave it out")
     if partition.topic in observed.queued_topics:
         yield _bad_target(target, "a topic that stays", "one queued for deletion", "leave it out")
     if len(replicas) != len(assignment.replicas) and not may_change_replication_factor:

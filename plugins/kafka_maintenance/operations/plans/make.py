@@ -16,7 +16,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.controller.deletion_eligibility import deletion_eligibility
 from controller_core.controller.leader_imbalance import NOT_IN_ISR, leader_imbalance
-from controller_core.model.partitions import TopicPartition
+from controller_core.model.partitions import TopicPartition, is_topic_name
 from controller_core.model.words import first_reasons
 from controller_core.plans.headroom import Headroom
 from controller_core.plans.kinds import (
@@ -436,6 +436,8 @@ def _electable(seen: Seen, topics: Sequence[str]) -> tuple[list[TopicPartition],
 def _why_not(partition: TopicPartition, observed: Observation) -> str | None:
     """What the automatic run of old versions tries all the same; a request would be in vain, or meets a reassignment."""
     assignment, state = observed.assignments[partition], observed.states.get(partition)
+    if not is_topic_name(partition.topic):
+        return "its topic has a name that Kafka does not allow"
     if assignment.is_being_reassigned:
         return "is being reassigned"
     if state is not None and state.leader not in observed.brokers:

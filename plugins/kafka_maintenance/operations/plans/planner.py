@@ -204,6 +204,7 @@ def _target(row: Mapping[str, Any]) -> Target:
 def _unmovable(partition: TopicPartition, observed: Observation) -> str | None:
     state = observed.states.get(partition)
     return unmovable(
+        topic=partition.topic,
         is_queued=partition.topic in observed.queued_topics,
         is_being_reassigned=observed.assignments[partition].is_being_reassigned,
         replicas=observed.assignments[partition].replicas,

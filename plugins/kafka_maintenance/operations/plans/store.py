@@ -24,7 +24,7 @@ from controller_core.plans.plan import (
     rollback_plan,
 )
 from controller_core.plans.text import plan_markdown, plan_size, plan_summary
-from controller_core.plans.validation import check_plan
+from controller_core.plans.validation import check_plan, plan_problems
 from controller_core.ports.object_store import put_once
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
@@ -93,7 +93,15 @@ def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[st
         plan: the plan.
         folder: a key prefix that ends in `/`.
         proof: of the planner; None: none.
+
+    Raises:
+        RefusedError: nobody would take the plan: it has too many steps, or a topic that Kafka would not name so.
     """
+    if problems := plan_problems(plan):
+        raise RefusedError(
+            f"plan for {plan.cluster!r} not stored: expected one that `apply` takes, found: {problems}; plan for fewer topics, or with "
+            "fewer and larger steps"
+        )
     if proof is not None:
         plan = structs.replace(plan, proof=_hash(proof))
     document, digest = plan_and_digest(plan, code_version=__version__)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller_core.model.partitions import BrokerId, LeaderAndIsr
+from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.plans.conditions import AssignedTo, CaughtUp, TopicCreatedAt
 from controller_core.plans.kinds import Refused, reassignment_plan, target_refusals
 from controller_core.plans.plan import LeftOut
@@ -79,6 +79,13 @@ def test_a_leader_that_new_replicas_cannot_copy_from_is_refused(leader, isr, sai
     states = {A0: LeaderAndIsr(BrokerId(leader), 4, ids(*isr))}
     (reason,) = target_refusals(seen(states=states), [[Target(*A0, ids(1, 3))]], may_change_replication_factor=False)
     assert said in str(reason)
+
+
+def test_a_znode_that_is_named_as_no_topic_can_be_is_refused():
+    odd = TopicPartition("ü", 0)
+    observed = seen(assignments={odd: ReplicaAssignment(ids(1, 2))}, states={odd: LeaderAndIsr(BrokerId(1), 4, ids(1))})
+    (reason,) = target_refusals(observed, [[Target(*odd, ids(1, 3))]], may_change_replication_factor=False)
+    assert "expected a topic whose name Kafka allows, found 'ü'; leave it out" in str(reason)
 
 
 def test_a_partition_without_state_has_nothing_to_copy_from():

@@ -3,7 +3,8 @@
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
-from kafka_maintenance.operations.errors import BadInputError
+from controller_core.plans import validation
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from tests.kafka_maintenance.kafka_world import three_brokers
 from tests.kafka_maintenance.operations.plans.made import cluster, plan_of
@@ -53,3 +54,17 @@ def test_a_partition_whose_leader_died_is_not_elected():
     world.set_state("orders", 0, leader=9, isr=(1, 2, 3))
     plan = plan_of(planning.plan_elections, world, kafka_version="3.9")
     assert "* `orders-0: has no live leader" in plan.markdown
+
+
+def test_a_plan_of_more_steps_than_apply_takes_is_refused_and_not_stored(monkeypatch):
+    monkeypatch.setattr(validation, "STEPS_MAX", 1)
+    store = MemoryStore()
+    with pytest.raises(RefusedError, match=r"found: 2 steps, expected at most 1; plan for fewer topics, or with fewer"):
+        plan_of(planning.plan_elections, cluster(), store, elections_per_minute=1)
+    assert store.list("") == []
+
+
+def test_a_znode_that_is_named_as_no_topic_can_be_is_left_out():
+    world = cluster()
+    world.topic("ü", ((3, 1), 1, (1, 3)))
+    assert "its topic has a name that Kafka does not allow" in plan_of(planning.plan_elections, world).markdown

@@ -5,6 +5,7 @@ import pytest
 from controller_core.adapters.object_store.open import MemoryStore
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.store import read_plan
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
 from tests.kafka_maintenance.kafka_world import three_brokers
@@ -72,6 +73,16 @@ def test_a_partition_that_cannot_be_copied_is_left_out_and_the_others_are_planne
     assert "4 replicas are copied: proven minimal" in shown
     with pytest.raises(RefusedError, match=r"none of 1 found: odd-0 has no leader to copy from"):
         plan_of(planning.plan_reassignment, world, goals=Goals(include_topics=("odd",)))
+
+
+def test_a_znode_that_is_named_as_no_topic_can_be_is_left_out():
+    world, store = six_on_two_brokers(), MemoryStore()
+    world.topic("ü", ((1, 2), 1, (1, 2)))
+    plan = plan_of(planning.plan_reassignment, world, store)
+    assert {target.partition.topic for effect in read_plan(store, plan.uri).effects for target in effect.targets} == {
+        "a"
+    }
+    assert "its topic has a name that Kafka does not allow" in plan.markdown
 
 
 def test_a_pattern_that_spares_no_topic_is_told_to_the_approver():
