@@ -58,7 +58,7 @@ def propose(
         sizes: bytes of a replica of each partition; None: unknown.
 
     Raises:
-        RefusedError: no plan meets the goals, every chosen partition is left out, the metadata cannot be planned on (some brokers have a rack and others none,
+        RefusedError: no plan meets the goals, every chosen partition is left out, or one on a broker to be emptied where nothing else moves, the metadata cannot be planned on (some brokers have a rack and others none,
             and the goals do not ignore racks), or the controller's rules say that a
             wave would cost a partition its in-sync majority or not fit into a znode.
         BadInputError: `sizes` lack a partition, or the goals name a broker that there is not.
@@ -69,15 +69,15 @@ def propose(
         if (reason := _unmovable(partition, observed)) is not None
     }
     movable = [partition for partition in sorted(observed.assignments) if partition not in left_out]
-    kept = [
-        f"{partition} {reason}"
+    kept = {
+        partition: f"{partition} {reason}"
         for partition, reason in left_out.items()
         if goals.chooses(partition.topic) and partition.topic not in observed.queued_topics
-    ]
+    }
     if kept and not any(goals.chooses(partition.topic) for partition in movable):
         raise RefusedError(
             f"no reassignment planned: a partition of the chosen topics that can be moved now expected, none of {len(kept)} found: "
-            f"{listed(kept)}; plan again when that is over"
+            f"{listed(list(kept.values()))}; plan again when that is over"
         )
     if not movable or not observed.brokers:
         return None
@@ -94,6 +94,8 @@ def propose(
     except (ImpossibleGoalError, PlanRejectedError) as error:
         raise RefusedError(f"no reassignment planned: {error}") from error
     if not len(plan.changed):
+        leaving = goals.drain | goals.replace.keys()
+        _require_emptied([why for each, why in kept.items() if leaving & {*observed.assignments[each].replicas}])
         return None
     curve = [plan.curve_text] if plan.curve else []
     return Proposal(
@@ -106,6 +108,15 @@ def propose(
             for row, reason in zip(plan.reassignment_json()["partitions"], plan.reasons(), strict=True)
         },
     )
+
+
+def _require_emptied(held: Sequence[str]) -> None:
+    """Refuses to call it nothing to do while brokers that shall be emptied hold partitions that are left out."""
+    if held:
+        raise RefusedError(
+            f"no reassignment planned: nothing on the brokers to be emptied expected once nothing else has to move, found {listed(held)}; "
+            "plan again when that is over"
+        )
 
 
 class Cut(NamedTuple):

@@ -6,7 +6,7 @@ from controller_core.adapters.object_store.open import MemoryStore
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
-from spark_jobs.planner.goals import Goals
+from spark_jobs.planner.goals import Aim, Goals
 from spark_jobs.planner.waves import Limits
 from tests.kafka_maintenance.kafka_world import three_brokers
 from tests.kafka_maintenance.operations.plans.made import plan_of, six_on_two_brokers
@@ -73,6 +73,19 @@ def test_a_partition_that_cannot_be_copied_is_left_out_and_the_others_are_planne
     assert "4 replicas are copied: proven minimal" in shown
     with pytest.raises(RefusedError, match=r"none of 1 found: odd-0 has no leader to copy from"):
         plan_of(planning.plan_reassignment, world, goals=Goals(include_topics=("odd",)))
+
+
+@pytest.mark.parametrize(
+    "goals", [Goals(aim=Aim.REPAIR, drain=frozenset({3})), Goals(replace={3: 4})], ids=["drain", "replace"]
+)
+def test_a_broker_that_only_left_out_partitions_keep_from_being_empty_is_not_called_empty(goals):
+    world = three_brokers()
+    world.broker(4)
+    world.topic("a", ((1, 2), 1, (1, 2)), ((2, 1), 2, (2, 1)), ((3, 9), -1, (9,)))
+    with pytest.raises(
+        RefusedError, match=r"on the brokers to be emptied .*, found a-2 has no leader to copy from; plan"
+    ):
+        planning.plan_reassignment(MemoryStore(), "demo", zookeeper=world.zookeeper(), goals=goals)
 
 
 def test_a_znode_that_is_named_as_no_topic_can_be_is_left_out():
