@@ -3,7 +3,6 @@
 Source: Kafka 3.9 `AdminUtils.assignReplicasToBrokers` (KIP-36), `AdminZkClient.validateTopicCreate`, `Topic`.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from controller_core.model.errors import (
@@ -14,11 +13,9 @@ from controller_core.model.errors import (
     RackMissingError,
     TopicExistsError,
 )
-from controller_core.model.partitions import BrokerId
+from controller_core.model.partitions import BrokerId, is_topic_name
 
 BrokerRacks = Mapping[BrokerId, str | None]
-TOPIC_NAME_MAX = 249
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def assign_replicas(
@@ -125,9 +122,9 @@ def validate_new_topic(
 
 
 def _validate_name(topic: str) -> None:
-    if topic in {"", ".", ".."} or len(topic) > TOPIC_NAME_MAX or not _TOPIC_NAME.fullmatch(topic):
+    if not is_topic_name(topic):
         raise InvalidTopicError(
-            f"topic {topic[:80]!r} not created: expected 1 to {TOPIC_NAME_MAX} of a-z, A-Z, 0-9, '.', '_' and '-', and "
+            f"topic {topic[:80]!r} not created: expected 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and "
             "neither '.' nor '..'"
         )
 

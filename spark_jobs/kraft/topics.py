@@ -3,19 +3,21 @@
 Source: Kafka 3.9 `ZkMigrationClient.migrateTopics`, `KRaftMigrationDriver.areZkBrokersReadyForMigration`, `TopicConfig`; docs/kraft.md.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import Final
 
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.model.partitions import ZERO_TOPIC_ID, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.model.partitions import (
+    ZERO_TOPIC_ID,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+    is_topic_name,
+)
 from controller_core.znodes import TOPICS, decode_config, decode_producer_id_block, decode_state, state_path
 from spark_jobs.kraft.judged import Judged, Verdict, against
 from spark_jobs.kraft.topic_configs import doubtful_settings
 from spark_jobs.kraft.tree import NOTIFICATIONS, REQUESTS, Tree
-
-_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def ids(tree: Tree) -> Judged:
@@ -141,7 +143,7 @@ def doubtful_names(tree: Tree) -> Iterator[str]:
     """`path of a topic: what is wrong with its name`, for R24."""
     alike = Counter(name.replace(".", "_") for name in tree.topics)
     for name in tree.topics:
-        if not _LEGAL_NAME.fullmatch(name):
+        if not is_topic_name(name):
             yield f"{TOPICS}/{name}: not a legal name"
         elif alike[name.replace(".", "_")] > 1:
             yield f"{TOPICS}/{name}: its metrics collide with those of another topic"
