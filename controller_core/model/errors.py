@@ -139,6 +139,10 @@ class ObjectDamagedError(ObjectStoreError):
     """The object's bytes do not match the recorded checksum or size."""
 
 
+class InvalidKeyError(ObjectDamagedError):
+    """No object of ours has this key, or its path leads out of the store: what lies there is neither read nor written."""
+
+
 class MisplacedSnapshotError(ObjectDamagedError):
     """A manifest lies elsewhere than it says: it was copied or moved, and counts for nothing."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from controller_core.model.errors import (
+    InvalidKeyError,
     ObjectExistsError,
     ObjectMissingError,
     ObjectStoreError,
@@ -26,7 +27,7 @@ class ObjectStore(Protocol):
     """Keys to bytes. Keys are relative, use `/`, and no key is a folder of another one.
 
     Errors, of every method: `StoreUnreachableError` when the store does not answer or does not exist,
-    `StoreAccessDeniedError` when it refuses the credentials, `ObjectStoreError` for a key that is not allowed.
+    `StoreAccessDeniedError` when it refuses the credentials, `InvalidKeyError` for a key that is not allowed.
     """
 
     @property
@@ -76,11 +77,12 @@ class ObjectStore(Protocol):
 
 
 def checked_key(key: str) -> str:
-    """`key`, if it may name an object; `ObjectStoreError` otherwise."""
+    """`key`, if it may name an object; `InvalidKeyError` otherwise."""
     steps = key.split("/")
     if "\0" in key or "\\" in key or any(step in {"", ".", "..", INCOMING} for step in steps):
-        raise ObjectStoreError(
-            f"object key {key!r} refused: expected names joined by single '/', none of them empty, '.', '..' or {INCOMING!r}"
+        raise InvalidKeyError(
+            f"object key {key!r} refused: expected names joined by single '/', without '\\', none of them empty, '.', '..' or "
+            f"{INCOMING!r}; where the store lists it, move away what lies there"
         )
     return key
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from controller_core.model.errors import ObjectStoreError, StoreUnreachableError, StoreUnwritableError
+from controller_core.model.errors import InvalidKeyError, ObjectStoreError, StoreUnreachableError, StoreUnwritableError
 from controller_core.ports.object_store import (
     CHUNK_BYTES,
     INCOMING,
@@ -118,7 +118,7 @@ class FolderStore:
         path = self._root / checked_key(key)
         real = Path(os.path.realpath(path))
         if not real.is_relative_to(os.path.realpath(self._root)):
-            raise ObjectStoreError(
+            raise InvalidKeyError(
                 f"object {str(path)!r} not touched: a symbolic link on its path leads out of the store, to {str(real)!r}; remove the link"
             )
         return path
@@ -134,7 +134,7 @@ class FolderStore:
                 ) from None
             raise missing_error(str(path)) from None
         except PermissionError as error:
-            raise denied_error("read", str(path), error) from error
+            raise denied_error("read", str(error.filename or path), error) from error
         except OSError as error:
             raise StoreUnreachableError(f"{str(path)!r} not read: {error.strerror}; check the disk") from error
 

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from controller_core.model.errors import MisplacedSnapshotError, ObjectDamagedError, UnknownFormatError
 
@@ -69,7 +71,7 @@ class Manifest:
     date: str
     snapshot_id: str
     run_id: str
-    taken_at: datetime
+    taken_at: Annotated[datetime, msgspec.Meta(tz=True)]
     zxid: int
     consistent: bool
     reason: str | None
@@ -125,6 +127,11 @@ def last_date(now: datetime) -> date:
 _NOT_IN_DOCUMENT: Final = ("uri", "prefix", "digest", "extra")
 _LATER: Final = frozenset({"acls"})
 """Fields that earlier manifests do not have."""
+_NO_MANIFEST: Final = (
+    *(ValueError, KeyError, TypeError, AttributeError),
+    *(OverflowError, RecursionError, msgspec.ValidationError),
+)
+"""What a document raises, while it is read, that no program of ours has written."""
 
 
 def new_manifest(**fields: Any) -> Manifest:
@@ -150,7 +157,8 @@ def parse_manifest(content: bytes, uri: str, key: str) -> Manifest:
 
     Raises:
         UnknownFormatError: a version from the future.
-        ObjectDamagedError: it is no manifest, or its digest does not match what it says.
+        ObjectDamagedError: it is no manifest, a field has another type than `Manifest` says, or a name or the date is none that a
+            snapshot has; or its digest does not match what it says.
     """
     try:
         document = json.loads(content)
@@ -163,30 +171,30 @@ def parse_manifest(content: bytes, uri: str, key: str) -> Manifest:
         claimed = document.pop("digest")
         names = {name for name in Manifest.__slots__ if name not in _NOT_IN_DOCUMENT}
         known = {name: document[name] for name in names if name in document or name not in _LATER}
-        manifest = Manifest(
-            **{
-                **known,
-                "uri": uri,
-                "prefix": key.rpartition("/")[0],
-                "taken_at": datetime.fromisoformat(known["taken_at"]),
-                "objects": tuple(StoredObject(**entry) for entry in known["objects"]),
-                "redacted": tuple(known["redacted"]),
-                "unreadable": tuple(known["unreadable"]),
-                "digest": claimed,
-                "extra": {name: value for name, value in document.items() if name not in names},
-            }
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        others = {name: value for name, value in document.items() if name not in names}
+        place = {"uri": uri, "prefix": key.rpartition("/")[0]}
+        manifest = msgspec.convert({**known, **place, "digest": claimed, "extra": others}, Manifest)
+        _require_own_names(manifest)
+        found = _digest(document)
+    except _NO_MANIFEST as error:
         raise ObjectDamagedError(
             f"snapshot {uri!r} not read: its manifest is damaged ({type(error).__name__}: {error}); use another snapshot"
         ) from error
-    found = _digest(document)
     if found != claimed:
         raise ObjectDamagedError(
             f"snapshot {uri!r} not read: its manifest was changed, expected digest {claimed!r}, found {found!r}; "
             "use another snapshot"
         )
     return manifest
+
+
+def _require_own_names(manifest: Manifest) -> None:
+    """Refuses names that can be part of no key, and a date on which it was not taken; `ValueError`."""
+    require_name(manifest.cluster, "cluster")
+    require_name(manifest.snapshot_id, "snapshot")
+    taken_on = manifest.taken_at.astimezone(UTC).date().isoformat()
+    if manifest.date != taken_on:
+        raise ValueError(f"expected the date {taken_on}, on which it was taken, found {manifest.date!r}")
 
 
 def require_own_place(manifest: Manifest) -> Manifest:

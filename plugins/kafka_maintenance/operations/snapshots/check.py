@@ -130,6 +130,9 @@ def _object_findings(store: ObjectStore, manifests: Sequence[Manifest]) -> Itera
             except ObjectMissingError:
                 wrong.append(Finding(store.uri_of(stored.key), "is missing"))
                 continue
+            except UNUSABLE as error:
+                wrong.append(Finding(store.uri_of(stored.key), str(error)))
+                continue
             if size != stored.size:
                 wrong.append(Finding(store.uri_of(stored.key), f"expected {stored.size} bytes, found {size}"))
         return wrong
@@ -205,7 +208,7 @@ def _pin_findings(store: ObjectStore, manifests: Sequence[Manifest], cluster: st
         owner, name = key.split("/")[2].removeprefix("cluster="), key.rpartition("/")[2].removesuffix(".json")
         try:
             _ = json.loads(store.get(key))["reason"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, *UNUSABLE):
             yield Finding(store.uri_of(key), "is no pin that can be read; it keeps its snapshot all the same")
         if (owner, name) not in there:
             yield Finding(store.uri_of(key), f"pins the snapshot {name}, which cannot be read")

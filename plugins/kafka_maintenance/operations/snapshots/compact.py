@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -74,7 +75,7 @@ def read_compact(store: ObjectStore, cluster: str, month: str) -> Compact | None
         return None
     try:
         found, version = _parsed(content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, msgspec.ValidationError) as error:
         raise ObjectDamagedError(_unread(store.uri_of(key), f"{type(error).__name__}: {error}")) from error
     if (found.cluster, found.month, version) != (cluster, month, FORMAT_VERSION):
         raise ObjectDamagedError(
@@ -245,8 +246,7 @@ def _parsed(content: bytes) -> tuple[Compact, int]:
     claimed = document.pop("digest")
     if _digest(document) != claimed:
         raise ValueError("it was changed")
-    objects = tuple(StoredObject(**each) for each in document["objects"])
-    return Compact(document["cluster"], document["month"], document["snapshots"], objects), document["format_version"]
+    return msgspec.convert(document, Compact), document["format_version"]
 
 
 def _unread(uri: str, reason: str) -> str:

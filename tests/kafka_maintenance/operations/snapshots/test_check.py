@@ -1,5 +1,7 @@
 """A store as a whole: each planted damage is found, and what the store holds twice is mended."""
 
+import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -57,9 +59,6 @@ def other_table(store, name, change_of):
     key = manifest.object(name).key
     table = change_of(table_from_parquet(store.get(key), key))
     store.put(key, table_to_parquet(table))
-    import hashlib
-    from dataclasses import replace
-
     content = store.get(key)
     made = replace(
         manifest.object(name), size=len(content), sha256=hashlib.sha256(content).hexdigest(), rows=table.num_rows
@@ -132,6 +131,21 @@ DAMAGES = {
         lambda s: copied(s, "2026-03-01", "2026-03-02"),
         "2026-03-02",
         "copied or moved",
+    ),
+    "the manifest names an object that is none": (
+        lambda s: rewritten(s, objects=(replace(manifest_of(s).objects[0], key=f"{manifest_of(s).prefix}/.."),)),
+        "..",
+        "refused: expected names",
+    ),
+    "a manifest has a key that is none": (
+        lambda s: s._objects.update({"v1/cluster=corpus/date=2026-03-01/snap=a//manifest.json": b"x"}),
+        "snap=a//",
+        "refused: expected names",
+    ),
+    "a pin has a key that is none": (
+        lambda s: s._objects.update({"v1/pins/cluster=corpus//x.json": b"{}"}),
+        "corpus//x.json",
+        "is no pin that can be read",
     ),
     "a foreign object": (
         lambda s: s.put(f"{manifest_of(s).prefix}/notes.txt", b"x"),

@@ -87,7 +87,7 @@ def test_a_snapshot_that_another_one_replaced_goes(store):
     assert check_compact(store, "alpha", MONTH) == []
 
 
-@pytest.mark.parametrize("damage", ["bytes", "gone", "manifest"])
+@pytest.mark.parametrize("damage", ["bytes", "gone", "manifest", "types"])
 def test_what_is_damaged_is_told_passed_over_and_made_again(store, damage):
     manifests = publish_days(store, range(3))
     kept = keep_compact(store, "alpha", MONTH)
@@ -101,6 +101,10 @@ def test_what_is_damaged_is_told_passed_over_and_made_again(store, damage):
             store.put(MANIFEST, store.get(MANIFEST).replace(b"alpha", b"omega"))
             with pytest.raises(ObjectDamagedError, match="snapshots compact"):
                 read_compact(store, "alpha", MONTH)
+        case "types":
+            document = {**json.loads(store.get(MANIFEST)), "snapshots": []}
+            del document["digest"]
+            store.put(MANIFEST, json.dumps({**document, "digest": compact._digest(document)}).encode())
             assert compacts_for(store, manifests) == []
     assert len(check_compact(store, "alpha", MONTH)) == 1
     publish(world(-1), store)

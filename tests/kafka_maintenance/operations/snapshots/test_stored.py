@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from controller_core.adapters.snapshot.format import (
     table_from_parquet,
     table_to_parquet,
 )
-from controller_core.adapters.snapshot.manifest import parse_manifest, require_name, run_token
+from controller_core.adapters.snapshot.manifest import _digest, parse_manifest, require_name, run_token
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tables import RAW, TABLES
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError, UnknownFormatError
@@ -142,9 +143,44 @@ def test_a_missing_manifest(corpus):
         snapshots.read_manifest(corpus, manifest.uri)
 
 
+def saying(**fields):
+    """Makes a manifest say something else, with a digest that fits it."""
+
+    def change(text):
+        document = {**json.loads(text), **fields}
+        del document["digest"]
+        return json.dumps({**document, "digest": _digest(document)})
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
+        pytest.param(
+            saying(taken_at="2026-03-01T12:00:00"), ObjectDamagedError, "timezone component", id="a time of no zone"
+        ),
+        pytest.param(
+            saying(taken_at="9999-12-31T23:59:59-14:00"),
+            ObjectDamagedError,
+            "manifest is damaged",
+            id="beyond all time",
+        ),
+        pytest.param(saying(date="2026-02-28"), ObjectDamagedError, "expected the date 2026-03-01", id="another date"),
+        pytest.param(saying(cluster=None), ObjectDamagedError, "Expected `str`", id="no cluster"),
+        pytest.param(saying(cluster="a/b"), ObjectDamagedError, "cluster 'a/b' refused", id="no name of a cluster"),
+        pytest.param(saying(snapshot_id="../x"), ObjectDamagedError, "'../x' refused", id="no name of a snapshot"),
+        pytest.param(saying(run_id=7), ObjectDamagedError, r"at `\$.run_id`", id="a number for a name"),
+        pytest.param(saying(counts=[]), ObjectDamagedError, r"at `\$.counts`", id="a list of counts"),
+        pytest.param(saying(counts={"topics": "1"}), ObjectDamagedError, "Expected `int`", id="a text for a number"),
+        pytest.param(saying(objects=[{"key": 7}]), ObjectDamagedError, r"at `\$.objects", id="an object without a key"),
+        pytest.param(lambda _: "[" * 100_000, ObjectDamagedError, "RecursionError", id="nested without end"),
+        pytest.param(
+            lambda text: text.replace('"run_id": "', '"run_id": "\\ud800'),
+            ObjectDamagedError,
+            "surrogates",
+            id="half a character",
+        ),
         pytest.param(lambda text: text[: len(text) // 2], ObjectDamagedError, "manifest is damaged", id="torn"),
         pytest.param(lambda _: "[]", ObjectDamagedError, "manifest is damaged", id="no object"),
         pytest.param(lambda _: "{}", ObjectDamagedError, "manifest is damaged", id="no fields"),
@@ -172,8 +208,6 @@ def test_a_damaged_manifest_is_named(corpus, change, error, text):
 
 def test_a_field_that_a_newer_program_added_is_kept(corpus):
     manifest = stored(corpus)
-    from controller_core.adapters.snapshot.manifest import _digest
-
     document = json.loads(corpus.get(manifest.key))
     document["later_field"] = "fine"
     del document["digest"]
@@ -198,6 +232,18 @@ def test_parquet_that_is_no_raw_layer():
     pq.write_table(pa.table({"path": ["/"]}).replace_schema_metadata({b"format_version": b"1"}), sink)
     with pytest.raises(ObjectDamagedError, match="expected columns"):
         raw_from_parquet(sink.getvalue().to_pybytes(), "raw")
+
+
+@pytest.mark.parametrize(
+    ("folder", "named"), [("snap=a\\b", "refused: expected names"), ("snap=a", "leads out of the store")]
+)
+def test_a_manifest_that_may_not_be_touched_hides_no_other(corpus, folder, named):
+    place = Path(corpus.uri, "v1/cluster=corpus/date=2026-03-02", folder)
+    place.mkdir(parents=True)
+    (place / "manifest.json").symlink_to("/etc/hostname")
+    found, (reason,) = snapshots.readable_snapshots(corpus, snapshots.manifest_keys(corpus))
+    assert (len(found), named in str(reason)) == (1, True)
+    assert snapshots.find_snapshot(corpus, "newest", passed_over=lambda _: None) == found[0]
 
 
 def test_objects_without_a_manifest_are_invisible(corpus):
