@@ -38,6 +38,8 @@ def open_store(
 ) -> ObjectStore:
     """The store at `uri`: `s3://bucket[/prefix]`, `memory://name`, `file:///folder` or the path of a folder.
 
+    Part of an address is never left out: that would be another place, with its own snapshots or none.
+
     Args:
         uri: where; a folder is created at the first write.
         endpoint_url: of an S3 server that is not Amazon's.
@@ -48,9 +50,14 @@ def open_store(
     Nothing is contacted here: see `ObjectStore.probe`.
 
     Raises:
-        ObjectStoreError: another scheme.
+        ObjectStoreError: another scheme, a host of files, or an address that goes on after its path.
     """
     parts = urlsplit(uri)
+    if parts.scheme and (parts.query or parts.fragment):
+        raise ObjectStoreError(
+            f"store {uri!r} not opened: expected an address without '?' and '#', found one that goes on after {parts.path!r}; choose a "
+            "prefix without them, or give a folder by its path alone"
+        )
     match parts.scheme:
         case "s3":
             if not parts.netloc:
@@ -67,7 +74,7 @@ def open_store(
             )
         case "memory":
             return MemoryStore.named(parts.netloc)
-        case "file":
+        case "file" if parts.netloc in {"", "localhost"} and parts.path.startswith("/"):
             return FolderStore(Path(unquote(parts.path)))
         case "" if uri:
             return FolderStore(Path(uri))

@@ -6,7 +6,7 @@ Source: Amazon S3 User Guide, "Conditional writes" and "Checking object integrit
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +16,11 @@ from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     FlexibleChecksumError,
+    IncompleteReadError,
     NoCredentialsError,
     PartialCredentialsError,
+    ReadTimeoutError,
+    ResponseStreamingError,
 )
 
 from controller_core.model.errors import (
@@ -46,6 +49,9 @@ _MISSING_CODES: Final = frozenset({"404", "NoSuchKey", "NotFound"})
 _WEATHER_CODES: Final = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"})
 _WEATHER_STATUSES: Final = frozenset({"429", "500", "502", "503", "504"})
 """What passes by itself. 501 (no such feature) and 507 (full) do not."""
+_ATTEMPTS: Final = 4
+_BROKEN_OFF: Final = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
+"""An answer that ends in its middle: boto3 repeats the request only until the answer has begun."""
 _LOST_RACE_CODES: Final = frozenset({"412", "PreconditionFailed"})
 
 
@@ -73,7 +79,7 @@ class S3Store:
             s3={"addressing_style": "path"},
             connect_timeout=5,
             read_timeout=60,
-            retries={"mode": "standard", "max_attempts": 4},
+            retries={"mode": "standard", "max_attempts": _ATTEMPTS},
         )
         try:
             self._client: Any = boto3.session.Session().client(
@@ -107,9 +113,10 @@ class S3Store:
 
     def get(self, key: str) -> bytes:
         with self._calling("read", key):
-            reply = self._client.get_object(Bucket=self._bucket, Key=self._full(key), ChecksumMode="ENABLED")
-            data: bytes = reply["Body"].read()
-            return data
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(*_BROKEN_OFF):
+                    return self._body(key)
+            return self._body(key)
 
     def get_to_file(self, key: str, path: Path) -> None:
         write_whole(path, self.get(key))
@@ -135,6 +142,11 @@ class S3Store:
 
     def probe(self) -> None:
         probe_store(self)
+
+    def _body(self, key: str) -> bytes:
+        reply = self._client.get_object(Bucket=self._bucket, Key=self._full(key), ChecksumMode="ENABLED")
+        data: bytes = reply["Body"].read()
+        return data
 
     def _full(self, key: str) -> str:
         return self._prefix + checked_key(key)
