@@ -4,7 +4,7 @@ A plan, its rollback and its proof lie in the folder of the snapshot that it was
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -12,12 +12,16 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, Manifest, cluster_prefix
 from controller_core.model.errors import ObjectMissingError
 from kafka_maintenance.operations.record.receipts import EventKind, receipt_prefix
+from kafka_maintenance.operations.snapshots.catalog import at_once
 
 DIGEST_LETTERS: Final = 12
 """Of a plan's digest, in the name of its object."""
 ROLLBACK_KEPT: Final = timedelta(days=14)
 """How long the rollback of a plan that was carried out is kept."""
 _APPROVE: Final = "Approve"
+_ASKED: Final = "-asked.json"
+_WITHDRAWN: Final = "-withdrawn.json"
+_DECIDED: Final = "-decided-"
 
 
 def receipts_of(store: ObjectStore, cluster: str) -> dict[str, tuple[str, ...]]:
@@ -95,8 +99,7 @@ def waiting_plans(
         manifests: of the cluster's snapshots.
         receipts: plan digest → keys of its record.
     """
-    wanted = {digest[:DIGEST_LETTERS] for digest in _asked_or_approved(store, cluster)}
-    wanted -= {digest[:DIGEST_LETTERS] for digest in receipts}
+    wanted = _asked_or_approved(store, cluster, {digest[:DIGEST_LETTERS] for digest in receipts})
     if not wanted:
         return {}
     snapshots = {manifest.prefix: manifest.snapshot_id for manifest in manifests}
@@ -108,19 +111,26 @@ def waiting_plans(
     return found
 
 
-def _asked_or_approved(store: ObjectStore, cluster: str) -> set[str]:
-    """Digests of the plans that gates have shown, without those that were answered by anything but Approve."""
+def _asked_or_approved(store: ObjectStore, cluster: str, begun: Collection[str]) -> set[str]:
+    """How the digests of the plans begin that gates have shown, without those begun or answered by anything but Approve.
+
+    There is a question for each gate that ever asked: each is read once, several at a time, and the answers of those in doubt.
+    """
     keys = store.list(f"{ROOT}/approvals/cluster={cluster}/")
-    found: set[str] = set()
+    questions = {key.removesuffix(_ASKED) for key in keys if key.endswith(_ASKED)}
+    questions -= {key.removesuffix(_WITHDRAWN) for key in keys if key.endswith(_WITHDRAWN)}
+    answers: dict[str, list[str]] = {}
     for key in keys:
-        question = key.removesuffix("-asked.json")
-        if question == key:
-            continue
-        answers = [_document(store, each) for each in keys if each.startswith(f"{question}-decided-")]
-        withdrawn = f"{question}-withdrawn.json" in keys
-        if not withdrawn and all(list(each.get("options") or ()) == [_APPROVE] for each in answers):
-            found.add(str(_document(store, key).get("digest")))
-    return found
+        answers.setdefault(key.rpartition(_DECIDED)[0], []).append(key)
+
+    def waits(question: str) -> str | None:
+        digest = str(_document(store, f"{question}{_ASKED}").get("digest"))[:DIGEST_LETTERS]
+        if digest in begun:
+            return None
+        given = (_document(store, key).get("options") or () for key in answers.get(question, ()))
+        return digest if all(list(options) == [_APPROVE] for options in given) else None
+
+    return {digest for digest in at_once(waits, sorted(questions)) if digest is not None}
 
 
 def rollbacks(

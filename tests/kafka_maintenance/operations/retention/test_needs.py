@@ -128,3 +128,21 @@ def test_a_plan_at_a_gate_keeps_its_snapshot(store, chosen, stays):
     assert reasons.get(old.snapshot_id) == (
         ("plan reassign_partitions-aaaaaaaaaaaa waits at a gate",) if stays else None
     )
+
+
+def test_of_the_years_of_questions_each_is_read_once_and_the_answers_of_a_plan_that_was_begun_are_not(
+    store, monkeypatch
+):
+    old, _ = add(store, 10), add(store, 5)
+    put_plan(store, old)
+    asked = {"cluster": "alpha", "run": "r-decided-1", "ask_id": "q-0001"}
+    approvals.keep_question(store, question={"kind": "reassign_partitions", "digest": PLAN, "shown": "s"}, **asked)
+    answer = {"user": "olivia", "options": ["Approve"], "comment": None, "at": NOW.isoformat()}
+    approvals.keep_answer(store, answer=answer, **asked)
+    assert len(plan_retention(store, LAST_ONE, now=NOW).kept) == 2
+    receipt(store, EventKind.STARTED, EventKind.DONE)
+    read = []
+    real = MemoryStore.get
+    monkeypatch.setattr(MemoryStore, "get", lambda self, key: read.append(key) or real(self, key))
+    assert days_kept(plan_retention(store, LAST_ONE, now=NOW)) == [5]
+    assert [key.rpartition("/")[2] for key in read if "/approvals/" in key] == ["q-0001-asked.json"]
