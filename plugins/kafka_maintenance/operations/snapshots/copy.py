@@ -9,7 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import ROOT, Manifest, cluster_prefix, manifest_bytes, pin_key, run_key
+from controller_core.adapters.snapshot.manifest import (
+    RAW,
+    ROOT,
+    Manifest,
+    changed_manifest,
+    cluster_prefix,
+    manifest_bytes,
+    pin_key,
+    run_key,
+)
 from controller_core.model.errors import ObjectExistsError, ObjectMissingError
 from controller_core.ports.object_store import put_once
 from kafka_maintenance.operations.errors import RefusedError
@@ -78,19 +87,27 @@ def copy_snapshots(
 
 
 def _is_there(target: ObjectStore, manifest: Manifest, there: Collection[str]) -> bool:
-    """Whether the target, which has these keys, shows this very snapshot with all its objects.
+    """Whether the target, which has these keys, shows this very snapshot with all its objects, repaired in one of the stores or not.
 
     One of the same name with another content is an error that names it.
     """
     if manifest.key not in there:
         return False
     found = read_manifest(target, manifest.key)
+    if _was_repaired(found, manifest) and all(stored.key in there for stored in found.objects):
+        return True
     if found.digest != manifest.digest:
         raise ObjectExistsError(
             f"snapshot {manifest.uri} not copied: expected nothing at {target.uri_of(manifest.key)}, or the same digest "
             f"{manifest.digest[:12]}, found {found.digest[:12]}; check both stores, keep the one that is whole"
         )
     return all(stored.key in there for stored in manifest.objects)
+
+
+def _was_repaired(one: Manifest, other: Manifest) -> bool:
+    """Whether both are of the same raw layer, from which the tables of one were made again."""
+    again = changed_manifest(one, objects=other.objects, counts=other.counts)
+    return again.digest == other.digest and one.object(RAW) == other.object(RAW)
 
 
 def _copy(source: ObjectStore, target: ObjectStore, manifest: Manifest) -> None:

@@ -1,6 +1,7 @@
 """A second store: verified on the way, resumed after a kill, append-only; and a key that was changed."""
 
 import base64
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import boto3
@@ -117,8 +118,13 @@ def torn_there(source, target, manifest):
     MemoryStore.put(target, manifest.key, target.get(manifest.key)[:-20])
 
 
-def repaired(source, target, manifest):
-    source.put(manifest.key, manifest_bytes(changed_manifest(manifest, counts={"znodes": 0})))
+def other_there(source, target, manifest):
+    MemoryStore.put(target, manifest.key, manifest_bytes(changed_manifest(manifest, reason="busy", consistent=False)))
+
+
+def other_raw_there(source, target, manifest):
+    other = replace(manifest.object("raw"), sha256="0" * 64)
+    MemoryStore.put(target, manifest.key, manifest_bytes(changed_manifest(manifest, objects=(other,))))
 
 
 def other_bytes_there(source, target, manifest):
@@ -130,7 +136,8 @@ def other_bytes_there(source, target, manifest):
     ("damage", "named"),
     [
         pytest.param(torn_there, "its manifest is damaged", id="its manifest is torn in the target"),
-        pytest.param(repaired, "keep the one that is whole", id="it was repaired in the source"),
+        pytest.param(other_there, "keep the one that is whole", id="the target says something else of it"),
+        pytest.param(other_raw_there, "keep the one that is whole", id="the target has another raw layer"),
         pytest.param(other_bytes_there, "raw.parquet' is damaged", id="the target has other bytes at its key"),
     ],
 )
@@ -142,6 +149,19 @@ def test_one_that_cannot_be_copied_is_named_and_keeps_no_other_from_being_copied
     assert (done.copied, done.already_there) == ((newer.snapshot_id,), 3)
     (reason,) = done.passed_over
     assert named in reason
+
+
+@pytest.mark.parametrize("mended", ["source", "target"])
+def test_one_that_was_repaired_in_one_of_the_stores_is_there(source, target, mended):
+    """Its tables were made again from the raw layer that both have."""
+    copy_snapshots(source, target)
+    manifest = list_snapshots(source, "alpha")[0]
+    anew = manifest_bytes(changed_manifest(manifest, counts={"znodes": 0}))
+    MemoryStore.put({"source": source, "target": target}[mended], manifest.key, anew)
+    before = target.get(manifest.key)
+    done = copy_snapshots(source, target)
+    assert (done.copied, done.already_there, done.passed_over) == ((), 4, ())
+    assert target.get(manifest.key) == before
 
 
 def test_an_object_that_the_target_lacks_is_copied_again(source, target):
