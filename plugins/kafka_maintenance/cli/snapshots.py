@@ -311,7 +311,7 @@ def _compact(arguments: argparse.Namespace) -> int:
 
 def _retain(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.retention import plan as retention  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import list_snapshots, require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import known_clusters, require_cluster  # noqa: PLC0415 - as above
 
     policy = retention.RetentionPolicy(
         last=arguments.keep_last,
@@ -327,7 +327,7 @@ def _retain(arguments: argparse.Namespace) -> int:
         if not plan.dropped and not plan.abandoned:
             return ExitStatus.DONE
         return not_yet_approved(arguments, f"nothing removed; after reading the plan: --approve {plan.digest}")
-    for name in {each.cluster for each in list_snapshots(store, arguments.cluster)}:
+    for name in [arguments.cluster] if arguments.cluster else known_clusters(store):
         permission_of(arguments, store, kind="retain_snapshots", cluster=name)
     plan = retention.apply_retention(
         store, policy, arguments.approve, now=now, approver=approver_of(arguments), cluster=arguments.cluster

@@ -253,3 +253,30 @@ def test_a_copy_is_whole_and_a_second_one_finds_it_there(capsys, places):
     assert "0 snapshots copied" in ran(capsys, places, "snapshots copy --to {second}")
     store, second = places
     assert "7 of them read and decoded again: nothing is wrong" in ran(capsys, (second, store), "snapshots check")
+
+
+def misplaced(store):
+    """A folder that was copied by hand, beside snapshots that are to go."""
+    shutil.copytree(store / "v1/cluster=sample-history", store / "v1/cluster=copied")
+
+
+def leftovers(store):
+    """What a killed run left of a cluster that has no snapshot."""
+    FolderStore(store).put("v1/cluster=gone/date=2026-01-01/snap=x/raw.parquet", b"x")
+
+
+@pytest.mark.parametrize("beside", [misplaced, leftovers])
+@pytest.mark.parametrize(("says", "status"), [("yes", 0), ("never", 1)])
+def test_what_retention_plans_it_carries_out_as_the_policy_of_each_cluster_says(
+    capsys, places, tmp_path, beside, says, status
+):
+    store, policy = places[0], tmp_path / "policy.yaml"
+    beside(store)
+    named = "gone" if beside is leftovers else "sample-history"
+    policy.write_text(f"version: 1\nclusters: {{{named}: {{command_may_apply: '{says}'}}}}\n")
+    keep = ["snapshots", "retain", "--keep-last=1", "--keep-daily=0", "--keep-weekly=0", "--keep-monthly=0"]
+    assert main([*keep, "--store", str(store), "--json"]) == 1
+    digest = json.loads(capsys.readouterr().out)["digest"]
+    before = FolderStore(store).list("v1/cluster=")
+    assert main([*keep, "--store", str(store), "--approve", digest, "--policy", str(policy)]) == status
+    assert (FolderStore(store).list("v1/cluster=") == before) is (says == "never")

@@ -16,6 +16,7 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import (
     MANIFEST,
+    RAW,
     ROOT,
     Manifest,
     dated_in_the_future,
@@ -234,7 +235,7 @@ def _removals(plan: RetentionPlan) -> dict[str, list[str]]:
     for dropped in plan.dropped:
         found.setdefault(dropped.cluster, []).extend(dropped.keys)
     for key in plan.abandoned:
-        found.setdefault(key.split("/")[1].removeprefix("cluster="), []).append(key)
+        found.setdefault(key.partition("/cluster=")[2].partition("/")[0], []).append(key)
     return found
 
 
@@ -337,8 +338,8 @@ def _dropped(store: ObjectStore, manifest: Manifest, receipts: Iterable[str]) ->
 def _abandoned(store: ObjectStore, now: datetime, cluster: str | None) -> Iterable[str]:
     """Objects in snapshot folders without a manifest, of dates so old that no run can still be taking them.
 
-    A folder whose snapshot is pinned, holds plans, or is named by the note of a run stays: its manifest was lost, and
-    `snapshots repair` brings it back.
+    A folder whose snapshot is pinned, holds plans, or has its raw layer and the note of its run stays: its manifest was lost, and
+    `snapshots repair` brings it back. A note without a raw layer brings nothing back, and goes with what is left.
     """
     youngest = (now.astimezone(UTC) - timedelta(days=ABANDONED_AFTER_DAYS)).date().isoformat()
     folders: dict[str, list[str]] = {}
@@ -346,12 +347,20 @@ def _abandoned(store: ObjectStore, now: datetime, cluster: str | None) -> Iterab
         steps = key.split("/")
         if len(steps) > 4 and steps[3].startswith("snap="):  # noqa: PLR2004 -- v1/c/d/s/object
             folders.setdefault(_folder_of(key), []).append(key)
-    notes = {name: _noted(store, name) for name in {folder.split("/")[1] for folder in folders}}
-    for folder, keys in folders.items():
-        _, owner, day, snapshot = folder.split("/")
-        lost = snapshot.removeprefix("snap=") in notes[owner] or any("/plans/" in key for key in keys)
-        if f"{folder}/{MANIFEST}" not in keys and not lost and day.removeprefix("date=") < youngest:
-            yield from keys
+    without = {
+        folder: keys
+        for folder, keys in folders.items()
+        if f"{folder}/{MANIFEST}" not in keys
+        and not any("/plans/" in key for key in keys)
+        and folder.split("/")[2].removeprefix("date=") < youngest
+    }
+    owners = {folder.split("/")[1].removeprefix("cluster=") for folder in without}
+    notes, pinned = {name: _notes(store, name) for name in owners}, {name: pins(store, name) for name in owners}
+    for folder, keys in without.items():
+        _, owner, _, snapshot = (step.partition("=")[2] for step in folder.split("/"))
+        note = notes[owner].get(snapshot)
+        if snapshot not in pinned[owner] and (note is None or f"{folder}/{RAW}.parquet" not in keys):
+            yield from [*filter(None, [note]), *keys]
 
 
 def _folder_of(key: str) -> str:
@@ -359,12 +368,12 @@ def _folder_of(key: str) -> str:
     return "/".join(key.split("/")[:4])
 
 
-def _noted(store: ObjectStore, owner: str) -> set[str]:
-    """Ids of the snapshots of `cluster=…` that are pinned or named by the note of a run."""
-    found = set(pins(store, owner.removeprefix("cluster=")))
-    for key in store.list(f"{ROOT}/runs/{owner}/"):
+def _notes(store: ObjectStore, cluster: str) -> dict[str, str]:
+    """Id of each snapshot that the note of a run names → key of that note."""
+    found: dict[str, str] = {}
+    for key in store.list(f"{ROOT}/runs/cluster={cluster}/"):
         with suppress(*UNUSABLE):
-            found.add(parse_manifest(store.get(key), key, "").snapshot_id)
+            found[parse_manifest(store.get(key), key, "").snapshot_id] = key
     return found
 
 

@@ -203,7 +203,8 @@ def _keys_to_delete(store: ObjectStore, plan: RetentionPlan, today: RetentionPla
     keys = [
         key for dropped in plan.dropped for key in keys_today.get(dropped.snapshot_id) or store.list(_folder(dropped))
     ]
-    return keys + sorted(set(plan.abandoned) & set(today.abandoned))
+    still = set(today.abandoned)
+    return keys + [key for key in plan.abandoned if key in still]
 
 
 def still_there(store: ObjectStore, plan: RetentionPlan, cluster: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

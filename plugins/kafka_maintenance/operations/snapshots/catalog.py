@@ -203,7 +203,7 @@ def require_cluster(store: ObjectStore, cluster: str | None) -> None:
 
 
 def known_clusters(store: ObjectStore) -> list[str]:
-    """Clusters of which the store holds anything of a snapshot, be it what a killed run left. One listing."""
+    """Clusters of which the store holds anything of a snapshot, if only what a killed run left. One listing; nothing is read."""
     return sorted({key.split("/")[1].removeprefix("cluster=") for key in store.list(f"{ROOT}/cluster=")})
 
 

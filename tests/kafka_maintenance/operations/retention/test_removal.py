@@ -104,6 +104,22 @@ def test_what_a_killed_copy_left_stays_when_the_copy_has_gone_on_meanwhile(store
     assert [raw in objects[event] for event in (EventKind.STARTED, EventKind.DONE)] == [True, False]
 
 
+@pytest.mark.parametrize("apply", [by_command, by_approval])
+def test_a_note_that_brings_nothing_back_goes_with_what_is_left(store, apply):
+    """As a removal leaves it that was killed, and took the note last, or somebody's hand."""
+    old, last = add(store, 50), add(store, 5)
+    note, beside = run_key("alpha", old.run_id), f"{old.prefix}/topics.parquet"
+    store.put(beside, b"x")
+    for key in (old.key, old.object("raw").key):
+        store.delete(key)
+    plan = plan_retention(store, LAST_ONE, now=NOW, cluster="alpha")
+    assert plan.abandoned == (note, beside)
+    apply(store, plan, lambda _: None)
+    assert store.list(f"{old.prefix}/") == []
+    assert store.list("v1/runs/") == [run_key("alpha", last.run_id)]
+    assert [event.event for event in read_events(store, "alpha", plan.digest)][-1] == EventKind.DONE
+
+
 def test_a_plan_begun_after_the_approval_refuses_the_removal(store, five_days):
     made = stored(store)
     put_plan(store, five_days[0])
