@@ -11,6 +11,7 @@ import getpass
 import hashlib
 import json
 import os
+import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,7 @@ KEY_FILE_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_KEY_FILE"
 PUBLIC_KEYS_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_PUBLIC_KEYS"
 FIELD: Final = "audit"
 _FIRST: Final = "0" * 64
+_ENTRY: Final = re.compile(r"[0-9]{8,}\.json")
 _ATTEMPTS: Final = 50
 _READS_AT_ONCE: Final = 16
 _PEM_END: Final = "-----END PUBLIC KEY-----"
@@ -178,7 +180,7 @@ class AuditChain:
         )
 
     def _read_tail(self) -> tuple[int, str]:
-        keys = self._store.list(chain_prefix(self._cluster))
+        keys = _entry_keys(self._store, self._cluster)
         return (_number_of(keys[-1]), _hash(self._store.get(keys[-1]))) if keys else (0, _FIRST)
 
 
@@ -231,9 +233,8 @@ def refuse_removed(store: ObjectStore, cluster: str, prefix: str, *, since: str 
         UntrustedRecordError: a record is missing, or the chain is broken after `since`.
     """
     first = 1 if since is None else int(json.loads(store.get(since))[FIELD]["number"])
-    keys = [key for key in store.list(chain_prefix(cluster)) if key >= entry_key(cluster, first)]
-    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        links = list(pool.map(lambda key: _link(key, store.get(key)), keys))
+    keys = [key for key in _entry_keys(store, cluster) if key >= entry_key(cluster, first)]
+    links = list(map(_link, keys, _contents(store, keys)))
     if since is not None:
         _refuse_broken(store, cluster, links, since)
     there = set(store.list(prefix))
@@ -275,8 +276,7 @@ class UntrustedRecordError(RefusedError):
 
 def entries(store: ObjectStore, cluster: str) -> Iterator[bytes]:
     """The entries of the chain, in order, as they lie in the store."""
-    for key in store.list(chain_prefix(cluster)):
-        yield store.get(key)
+    yield from _contents(store, _entry_keys(store, cluster))
 
 
 def audit_findings(
@@ -294,8 +294,8 @@ def audit_findings(
     copies: dict[str, set[str]] = {}
     named: dict[str, str] = {}
     number, previous, hashes = 0, _FIRST, {_FIRST}
-    for key in store.list(chain_prefix(cluster)):
-        data = store.get(key)
+    chain = _entry_keys(store, cluster)
+    for key, data in zip(chain, _contents(store, chain), strict=True):
         number += 1
         problem = _entry_problem(data, key, entry_key(cluster, number), number, previous, keys)
         if problem:
@@ -310,10 +310,16 @@ def audit_findings(
         found.append(
             Finding(chain_prefix(cluster), f"no entry has the hash {head}, which was seen earlier: entries are gone")
         )
+    found += [
+        Finding(key, "is no entry: it was put there by somebody else, move it away")
+        for key in store.list(chain_prefix(cluster))
+        if not _is_entry(key)
+    ]
     for prefix in record_prefixes(cluster):
-        for key in store.list(prefix):
+        records = store.list(prefix)
+        for key, data in zip(records, _contents(store, records), strict=True):
             named.pop(key, None)
-            if _hash(store.get(key)) not in copies.get(key, ()):
+            if _hash(data) not in copies.get(key, ()):
                 found.append(Finding(key, "the chain holds no such record: it was written or changed by somebody else"))
     found += [
         Finding(copy, f"missing, and {key} of the chain names it: it was removed, or its writer was killed")
@@ -360,6 +366,21 @@ def record_prefixes(cluster: str) -> Sequence[str]:
     """Where the records lie that the chain must hold."""
     name = require_name(cluster, "cluster")
     return tuple(f"{ROOT}/{kind}/cluster={name}/" for kind in ("approvals", "kraft", "receipts", "rejections"))
+
+
+def _entry_keys(store: ObjectStore, cluster: str) -> list[str]:
+    """Keys of the entries of the chain, in order; an object beside them is none of its links and holds nothing up."""
+    return [key for key in store.list(chain_prefix(cluster)) if _is_entry(key)]
+
+
+def _is_entry(key: str) -> bool:
+    return _ENTRY.fullmatch(key.rpartition("/")[2]) is not None
+
+
+def _contents(store: ObjectStore, keys: Sequence[str]) -> Iterator[bytes]:
+    """What lies at these keys, in their order, read several at a time: a chain grows for years."""
+    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+        yield from pool.map(store.get, keys)
 
 
 def _number_of(key: str) -> int:

@@ -1,0 +1,37 @@
+"""The chain of a cluster beside what is none of it, and how it is read."""
+
+import threading
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from kafka_maintenance.operations.record.audit import AuditChain, Keys, audit_findings, entries, refuse_removed
+
+RECEIPT = "v1/receipts/cluster=alpha/d/"
+
+
+@pytest.fixture
+def store(request):
+    """With a chain of two entries."""
+    store = MemoryStore(request.node.name)
+    for name in ("0001-started.json", "0002-intended.json"):
+        AuditChain(store, "alpha", keys=Keys()).append("x", RECEIPT + name, {"name": name})
+    return store
+
+
+@pytest.mark.parametrize("name", ["00000002.json.bak", "notes.txt", ".nfs0001", "2.json", "00000001/x"])
+def test_an_object_beside_the_entries_is_named_and_holds_nothing_up(store, name):
+    odd = f"v1/audit/cluster=alpha/{name}"
+    store.put(odd, b"x")
+    AuditChain(store, "alpha", keys=Keys()).append("x", f"{RECEIPT}0003-done.json", {})
+    refuse_removed(store, "alpha", RECEIPT, since=f"{RECEIPT}0001-started.json")
+    assert len(list(entries(store, "alpha"))) == 3
+    count, _, (finding,) = audit_findings(store, "alpha", keys=Keys())
+    assert (count, finding.key, "is no entry" in finding.what) == (3, odd, True)
+
+
+def test_entries_and_records_are_read_several_at_a_time(store, monkeypatch):
+    """One after the other the second would never be asked for."""
+    both, real = threading.Barrier(2, timeout=20), MemoryStore.get
+    monkeypatch.setattr(MemoryStore, "get", lambda self, key: (both.wait(), real(self, key))[1])
+    assert audit_findings(store, "alpha", keys=Keys())[2] == ()
