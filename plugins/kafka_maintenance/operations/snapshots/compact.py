@@ -101,6 +101,7 @@ def keep_compact(store: ObjectStore, cluster: str, month: str) -> Compact | None
     known = [manifest for manifest in wanted if before is not None and before.covers(manifest)]
     if before is not None and len(known) == len(wanted) == len(before.snapshots):
         return before
+    stale = set(store.list(_prefix(cluster, month)))  # now: what another one writes meanwhile is not ours to remove
     tables, there = _tables_of(store, before, known), known
     for manifest in wanted:
         if manifest not in known and (rows := _rows_of(store, manifest)) is not None:
@@ -118,7 +119,7 @@ def keep_compact(store: ObjectStore, cluster: str, month: str) -> Compact | None
         objects.append(StoredObject(key, len(content), sha256, sum(part.num_rows for part in parts)))
     made = Compact(cluster, month, {each.snapshot_id: each.digest for each in there}, tuple(objects))
     _publish(store, made)
-    for key in {each.key for each in before.objects} - {each.key for each in objects} if before is not None else ():
+    for key in sorted(stale - {each.key for each in objects} - {f"{_prefix(cluster, month)}{NAME}"}):
         store.delete(key)
     return made
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +18,7 @@ from kafka_maintenance.operations.snapshots.compact import (
     NAME,
     check_compact,
     compacts_for,
+    follow_snapshots,
     keep_compact,
     months_of,
     read_compact,
@@ -110,6 +112,24 @@ def test_what_is_damaged_is_told_passed_over_and_made_again(store, damage):
     publish(world(-1), store)
     assert len(keep_compact(store, "alpha", MONTH).snapshots) == 4
     assert check_compact(store, "alpha", MONTH) == []
+
+
+@pytest.mark.parametrize("accident", ["killed", "damaged"])
+def test_no_row_of_a_snapshot_that_is_gone_stays_behind(store, monkeypatch, accident):
+    """Neither of a run that was killed before it named its files, nor of one whose document cannot be read any more."""
+    first, second, _ = publish_days(store, range(3))
+    keep_compact(store, "alpha", MONTH)
+    if accident == "damaged":
+        store.put(MANIFEST, b"{")
+    else:
+        store.delete(second.key)
+        with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+            killed.setattr(compact, "_publish", Mock(side_effect=KeyboardInterrupt))
+            keep_compact(store, "alpha", MONTH)
+    store.delete(first.key)
+    follow_snapshots(store, "alpha", [MONTH])
+    named = {each.key for each in read_compact(store, "alpha", MONTH).objects}
+    assert set(store.list(MANIFEST.removesuffix("compact.json"))) == {MANIFEST, *named}
 
 
 def test_rows_that_differ_from_the_snapshots_are_told(store, monkeypatch):
