@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,7 +16,7 @@ PIN_EVENTS: Final = f"{ROOT}/pin-events/cluster="
 
 
 def pin(store: ObjectStore, manifest: Manifest, *, reason: str, by: str, now: datetime) -> None:
-    """Keeps a snapshot until it is unpinned; a pin that is there stays as it is.
+    """Keeps a snapshot until it is unpinned; a pin that is there stays as it is. Who sets it, and why, is recorded first.
 
     Args:
         store: of snapshots, plans and records.
@@ -24,12 +25,12 @@ def pin(store: ObjectStore, manifest: Manifest, *, reason: str, by: str, now: da
         by: who asks.
         now: the time, UTC.
     """
-    record = _record(reason, by, now)
-    try:
-        store.put_new(pin_key(manifest.cluster, manifest.snapshot_id), record)
-    except ObjectExistsError:
+    key, record = pin_key(manifest.cluster, manifest.snapshot_id), _record(reason, by, now)
+    if store.list(key):
         return
     put_once(store, _event_key(manifest, now, "pinned"), record)
+    with suppress(ObjectExistsError):  # of another who asks at the same time, or of a put whose answer was lost
+        store.put_new(key, record)
 
 
 def unpin(store: ObjectStore, manifest: Manifest, *, reason: str, by: str, now: datetime) -> None:

@@ -1,9 +1,12 @@
 """Which snapshots a policy keeps, and the reasons that are told."""
 
 import json
+from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
+from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.manifest import run_key
 from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention, retention_text
 from kafka_maintenance.operations.snapshots.pins import pin, unpin
@@ -87,6 +90,30 @@ def test_a_pinned_snapshot_stays_until_unpinned(store):
     assert days_kept(plan_retention(store, policy, now=NOW)) == [5]
     events = [json.loads(store.get(key)) for key in store.list("v1/pin-events/cluster=alpha/")]
     assert [(event["by"], event["reason"]) for event in events] == [("ada", "before the upgrade"), ("bob", "upgraded")]
+
+
+def test_no_pin_is_without_a_record_of_who_set_it(store, monkeypatch):
+    old, real = add(store, 50), MemoryStore.put_new
+
+    def killed_after(number):
+        def put_new(self, key, data):
+            if number == len(puts):
+                raise KeyboardInterrupt
+            puts.append(key)
+            real(self, key, data)
+
+        puts = []
+        return put_new
+
+    for number in range(3):
+        with monkeypatch.context() as dying, suppress(KeyboardInterrupt):
+            dying.setattr(MemoryStore, "put_new", killed_after(number))
+            pin(store, old, reason="audit", by="ada", now=NOW + timedelta(seconds=number))
+        assert len(store.list("v1/pin-events/")) >= len(store.list("v1/pins/")), number
+    assert store.list("v1/pins/")
+    events = store.list("v1/pin-events/")
+    pin(store, old, reason="again", by="bob", now=NOW)
+    assert store.list("v1/pin-events/") == events
 
 
 def test_a_pinned_snapshot_stays_when_its_manifest_is_lost(store):
