@@ -209,7 +209,7 @@ def _open_snapshot(place: Folder, there: frozenset[str], tables: Iterable[str]) 
         snapshot = Snapshot(place.uri, manifest, there)
         for table in tables:
             _check_footer(place, snapshot, table)
-    except (OSError, ValueError, ControllerCoreError, DatasetError) as error:
+    except (OSError, ValueError, RecursionError, ControllerCoreError, DatasetError) as error:
         return Problem(cluster, snapshot_id, "read", _unreadable(place.uri, error), date)
     return snapshot
 

@@ -227,6 +227,13 @@ def test_a_dry_run_reads_what_is_there_and_writes_nothing(tmp_path):
     assert told == [f"would remove {tmp_path}/removed", f"would write {tmp_path}/made (5 bytes)"]
 
 
+def test_a_name_that_is_no_text_is_listed_in_a_dry_run_too(tmp_path):
+    base = FolderStore(tmp_path)
+    base.put("a", b"1")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).touch()
+    assert list(DryRunStore(base, lambda _: None).list("")) == list(base.list("")) == ["a", "\udcff"]
+
+
 def test_a_store_without_conditional_writes_is_refused(monkeypatch):
     from controller_core.ports.object_store import probe_store
 

@@ -1,5 +1,6 @@
 """A store that is read as it is, and written nowhere: what would be written is told, and kept for the reads that follow."""
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ class DryRunStore:
 
     def list(self, prefix: str) -> Sequence[str]:
         there = set() if self._is_made() else {key for key in self._base.list(prefix) if key not in self._removed}
-        return sorted(there.union(self._written.list(prefix)), key=str.encode)
+        return sorted(there.union(self._written.list(prefix)), key=os.fsencode)
 
     def delete(self, key: str) -> None:
         with self._lock:

@@ -136,11 +136,15 @@ def snapshot_of_run(cluster: str, run: str, *, new_cluster_id: bool = False) -> 
 
 
 def stored_snapshot(cluster: str, day: date, run: str) -> dict[str, Any] | None:
-    """What the run stored of `cluster` in its date, or None."""
-    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+    """What the run stored of `cluster` in its date, or None; of one that cannot be read nobody knows whose it is: it raises."""
+    from kafka_maintenance.operations.snapshots.catalog import manifest_keys, readable_snapshots
 
-    found = [manifest for manifest in list_snapshots(hooks.store(), cluster, day) if manifest.run_id == run]
-    return _told(found[-1]) if found else None
+    store = hooks.store()
+    found, unusable = readable_snapshots(store, manifest_keys(store, cluster, day))
+    own = [manifest for manifest in found if manifest.run_id == run]
+    if unusable and not own:
+        raise unusable[0]
+    return _told(own[-1]) if own else None
 
 
 def named_snapshot(store: "ObjectStore", *, cluster: str, date: str, snapshot: str) -> "Manifest":
