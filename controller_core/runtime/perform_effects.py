@@ -156,10 +156,10 @@ class ZooKeeperEffects:
                 self.kafka.set_or_create_reassignment(dict(targets), version)
             case e.DeleteReassignmentRequests(controller_epoch_version=version):
                 self.kafka.delete_reassignment(version)
-                self.watches.before_listing(e.WatchKind.REASSIGNMENT)
+                self.watches.after_deleting(e.WatchKind.REASSIGNMENT)
             case e.DeletePreferredElectionRequest(controller_epoch_version=version):
                 self.kafka.delete_preferred_election(version)
-                self.watches.before_listing(e.WatchKind.PREFERRED_ELECTION)
+                self.watches.after_deleting(e.WatchKind.PREFERRED_ELECTION)
             case e.DeleteIsrNotifications(names=names, controller_epoch_version=version):
                 sequences = [name.removeprefix(ISR_CHANGE_PREFIX) for name in names]
                 self.kafka.delete_isr_notifications(sequences, version)

@@ -35,6 +35,10 @@ _PARENTS = {
     _K.LOG_DIR_EVENTS: LOG_DIR_EVENT_NOTIFICATION,
 }
 _REQUESTS = {_K.REASSIGNMENT: REASSIGN_PARTITIONS, _K.PREFERRED_ELECTION: PREFERRED_REPLICA_ELECTION}
+_CREATED: dict[e.WatchKind, events.Event] = {
+    _K.REASSIGNMENT: events.ReassignmentRequested(),
+    _K.PREFERRED_ELECTION: events.PreferredElectionRequested(),
+}
 Key = tuple[e.WatchKind, str]
 
 
@@ -71,6 +75,12 @@ class ControllerWatches:
         """Watch a directory or a request znode that is about to be read."""
         self._wanted.add((kind, ""))
         self._set((kind, ""))
+
+    def after_deleting(self, kind: e.WatchKind) -> None:
+        """Watch for the next request; one that was created since the last was deleted is heard of at once."""
+        self.before_listing(kind)
+        if self._zookeeper.exists(_REQUESTS[kind]) is not None:
+            self._hear(_CREATED[kind])
 
     def before_reading(self, kind: e.WatchKind, names: Iterable[str] | None = None) -> None:
         """Set the watches on data that are wanted and that the coming read sets again; None: all of that kind."""
@@ -121,10 +131,8 @@ class ControllerWatches:
                 )
             case _K.LOG_DIR_EVENTS:
                 return events.LogDirEventsChanged()
-            case _K.REASSIGNMENT:
-                return events.ReassignmentRequested() if requested else None
-            case _K.PREFERRED_ELECTION:
-                return events.PreferredElectionRequested() if requested else None
+            case _K.REASSIGNMENT | _K.PREFERRED_ELECTION:
+                return _CREATED[kind] if requested else None
             case _K.BROKER:
                 return events.BrokerDataChanged(BrokerId(int(name))) if changed else None
             case _K.TOPIC:

@@ -404,6 +404,39 @@ def test_an_outsider_who_removes_a_request_disarms_the_watch(effects, told):
     assert told.events == [events.ReassignmentRequested(), events.TopicDataChanged("t")]
 
 
+@pytest.mark.parametrize(
+    ("delete", "ask", "heard"),
+    [
+        pytest.param(
+            e.DeleteReassignmentRequests(controller_epoch_version=0),
+            lambda kafka: kafka.create_reassignment({T0: (1,)}),
+            events.ReassignmentRequested(),
+            id="reassignment",
+        ),
+        pytest.param(
+            e.DeletePreferredElectionRequest(controller_epoch_version=0),
+            lambda kafka: kafka.create_preferred_election([T0]),
+            events.PreferredElectionRequested(),
+            id="preferred election",
+        ),
+    ],
+)
+def test_a_request_that_comes_as_soon_as_the_last_is_deleted_is_heard_of(
+    effects, told, monkeypatch, delete, ask, heard
+):
+    ask(effects.kafka)
+    exists = effects.kafka.zookeeper.exists
+
+    def ask_first(path, *, watch=None):
+        monkeypatch.undo()
+        ask(effects.kafka)
+        return exists(path, watch=watch)
+
+    monkeypatch.setattr(effects.kafka.zookeeper, "exists", ask_first)
+    assert effects.perform(delete) == answers.Done(delete)
+    assert told.next() == heard
+
+
 def test_clients_up_to_1_0_subscribe_again_by_themselves(kafka, told):
     kafka.create_recursive("/isr_change_notification")
     watches = ControllerWatches(kafka.zookeeper, told, subscribes_again=True)
