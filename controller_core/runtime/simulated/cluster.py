@@ -134,7 +134,8 @@ class SimulatedController:
     def _perform(self, effect: e.Effect) -> None:
         match effect:
             case e.SendLeaderAndIsr() | e.SendUpdateMetadata() | e.SendStopReplica():
-                self.channels.setdefault(effect.broker, deque()).append(effect)
+                if effect.broker in self.channels:  # else the broker is gone: nothing may wait there for its next run
+                    self.channels[effect.broker].append(effect)
                 if self._sent is not None:
                     self._sent(self, effect)
             case e.OpenChannels(brokers=brokers):
