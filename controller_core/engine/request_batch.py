@@ -123,7 +123,11 @@ def event_of(
     """
     match request:
         case SendLeaderAndIsr():
-            errors = {row.partition: partition_errors.get(row.partition, "NONE") for row in request.partition_states}
+            errors = {
+                row.partition: partition_errors.get(row.partition, "NONE")
+                for row in request.partition_states
+                if _is_same_topic(context, request, row.partition.topic)
+            }
             return LeaderAndIsrAnswered(request.broker, error, errors)
         case SendUpdateMetadata():
             return UpdateMetadataAnswered(request.broker, error) if context.dialect.update_metadata_answers else None
@@ -137,6 +141,11 @@ def event_of(
             return StopReplicaAnswered(request.broker, error, errors) if errors else None
         case _:
             assert_never(request)
+
+
+def _is_same_topic(context: ControllerContext, request: SendLeaderAndIsr, topic: str) -> bool:
+    """Whether the topic is still that of the request: answers since version 5 name ids, and that of a deleted topic tells nothing."""
+    return not request.topic_ids or context.topic_names.get(dict(request.topic_ids)[topic] or "") == topic
 
 
 def _topics_being_deleted(context: ControllerContext) -> frozenset[str]:

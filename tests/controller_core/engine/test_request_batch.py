@@ -123,6 +123,22 @@ def test_answers_raise_events(version):
     assert rb.event_of(cluster({"t-0": (1, 2)}), stopped, "NONE", {}) is None
 
 
+@pytest.mark.parametrize(
+    ("version", "topic_id", "told_errors"),
+    [
+        pytest.param("3.9", "id-of-t", {T0: "KAFKA_STORAGE_ERROR"}, id="the same topic"),
+        pytest.param("3.9", "another", {}, id="another topic of that name"),
+        pytest.param("2.4", "another", {T0: "KAFKA_STORAGE_ERROR"}, id="before 2.8 a topic is its name"),
+    ],
+)
+def test_a_late_answer_tells_nothing_of_a_topic_that_is_gone(version, topic_id, told_errors):
+    context = cluster({"t-0": (1, 2)}, version=version)
+    request, *_ = sent(context, told(context)).requests
+    now = context.remove_topic("t").with_topics({"t": topic_id})
+    event = rb.event_of(now, request, "NONE", {T0: "KAFKA_STORAGE_ERROR"})
+    assert event == events.LeaderAndIsrAnswered(BrokerId(1), "NONE", told_errors)
+
+
 def sample(kind, hints):
     known = {
         "partitions": (T0,), "topics": ("t",), "topic": "t", "names": ("x",), "states": ((T0, led(1, (1, 2))),), "topic_id": None,
