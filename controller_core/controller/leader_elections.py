@@ -126,7 +126,7 @@ class ElectRequested(Task):
         under_way = context.partitions_in_preferred_election
         asked = sorted(set(answer.partitions) - under_way)
         wanted, errors = _sort_out(context, asked, elections.PREFERRED, at_failover=self.at_failover)
-        _refuse_leaderless(turn, wanted, at_failover=self.at_failover)
+        _refuse_leaderless(turn, asked if self.at_failover else wanted, at_failover=self.at_failover)
         for partition, error in errors.items():
             if error:
                 reason = f"preferred election not done: {error}"
@@ -266,11 +266,14 @@ def _objection(
 
 
 def _refuse_leaderless(turn: Turn, wanted: Iterable[TopicPartition], *, at_failover: bool = False) -> None:
-    """Kafka asks for the leader of each partition before it elects any; one that never had a leader makes that raise."""
+    """Kafka asks for the leader of each partition before it elects any; one that never had a leader makes that raise.
+
+    At a failover it asks before it leaves out those whose topic is to be deleted.
+    """
     context = turn.context
     if at_failover or context.dialect.preferred_elections_filtered:
         kafka = _LEADERLESS_AT_FAILOVER if at_failover else _LEADERLESS
-        for partition in (p for p in wanted if context.leadership(p) is None):
+        for partition in (p for p in wanted if context.assignment(p) and context.leadership(p) is None):
             reason = "it never had a leader; the other elections are done all the same"
             turn.refuse(RefusalKind.ISOLATED, partition, reason, kafka=kafka)
 

@@ -32,7 +32,8 @@ from controller_core.controller.preemption import NOT_CONTROLLER, preempted
 from controller_core.controller.reassignment.kip_455 import ProcessAlterReassignments, ProcessListReassignments
 from controller_core.controller.reassignment.triggers import MaybeCompleteReassignment, ProcessReassignmentRequest
 from controller_core.controller.topics import ProcessPartitionModifications, ProcessTopicChange, ProcessTopicDeletion
-from controller_core.engine.batch import BatchRecord
+from controller_core.engine.batch import STATE_MACHINES, BatchRecord
+from controller_core.engine.request_batch import is_pending
 from controller_core.engine.state_changes import Changed, StateChange, state_changes
 from controller_core.engine.turn import NO_RESULTS, NOTHING_UNDER_WAY, RunTasks, Task, Turn, UnderWay
 from controller_core.messages.answers import CONTROLLER_MOVED, SESSION_EXPIRED, Answer, Failed
@@ -81,6 +82,10 @@ from controller_core.model.errors import UnexpectedAnswerError
 from controller_core.model.gc_pause import collector_paused
 from controller_core.model.refusals import Refusal, RefusalKind
 
+_LEFT_IN_BATCH = (
+    "what the call had collected stays in the batch of its state machine: should this broker become the active controller "
+    "again before it restarts, every call of that state machine fails"
+)
 Command = Event | Answer | RunTasks
 """Closed: this is all that the controller can be given."""
 
@@ -158,6 +163,11 @@ def _give_up(turn: Turn, failed: Failed) -> None:
     """What was under way ends: this controller is not, or may not be, the active one."""
     error, asked = failed.error, failed.effect
     turn.stack.clear()
+    kafka = (
+        _LEFT_IN_BATCH
+        if turn.batch is not None and turn.batch.owner in STATE_MACHINES and is_pending(turn.batch)
+        else ""
+    )
     turn.drop_batch()
     turn.results = NO_RESULTS
     turn.deferred = ()
@@ -166,6 +176,7 @@ def _give_up(turn: Turn, failed: Failed) -> None:
         RefusalKind.CONTROLLER_MOVED,
         "controller",
         f"{reason}: what was under way is given up",
+        kafka=kafka,
         error="ControllerMoved" if error == CONTROLLER_MOVED else "SessionExpired",
     )
     if error == SESSION_EXPIRED:

@@ -4,17 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from controller_core.controller import elections
 from controller_core.controller.controller_resignation import resigned
+from controller_core.controller.partition_state_machine import ChangePartitionStates
+from controller_core.controller.replica_state_machine import ChangeReplicaStates
 from controller_core.controller.step import step
 from controller_core.engine.turn import NOTHING_UNDER_WAY
 from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.errors import NotSettledError, UnexpectedAnswerError
-from controller_core.model.partitions import BrokerId, ReplicaAssignment
+from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment
 from controller_core.model.refusals import RefusalKind
-from controller_core.model.states import PartitionState
+from controller_core.model.states import PartitionState, ReplicaState
 from controller_core.runtime.driver import answered_steps, drive
-from tests.controller_core.clusters import ZooKeeper, cluster, led, partition, run, zookeeper_of
+from tests.controller_core.clusters import ZooKeeper, cluster, led, partition, perform, run, zookeeper_of
 
 T0 = partition("t-0")
 VERSIONS = ["0.10.2", "1.0", "1.1", "2.1", "2.3", "2.4", "2.8", "3.9"]
@@ -295,6 +298,15 @@ def test_what_comes_after_the_end_of_a_session_is_not_dropped():
     found = waiting.then(answers.BrokersRead(waiting.awaiting, tuple(context.brokers.values())))
     assert found.context.active_controller_id is None
     assert isinstance(found.awaiting, e.ReadController)
+
+
+def test_a_fenced_write_in_a_call_that_had_collected_says_what_becomes_of_that_in_kafka():
+    context = cluster({"t-0": (1, 2), "t-1": (2, 1)}).without_brokers([BrokerId(2)])
+    zookeeper = zookeeper_of(context, controller=2, failures={"WritePartitionStates": answers.CONTROLLER_MOVED})
+    offline = ChangeReplicaStates((PartitionAndReplica(T0, BrokerId(2)),), ReplicaState.OFFLINE)
+    assert "every call of that state machine fails" in perform(context, offline, zookeeper=zookeeper).refusals[0].kafka
+    elected = ChangePartitionStates((T0,), PartitionState.ONLINE, elections.PREFERRED)
+    assert perform(context, elected, zookeeper=zookeeper).refusals[0].kafka == ""  # nothing had been collected
 
 
 def test_a_fenced_write_gives_up_what_was_under_way():

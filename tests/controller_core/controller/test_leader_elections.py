@@ -134,6 +134,16 @@ def test_a_requested_election_of_what_nobody_leads(version, stays, name):
     assert any("looking for its leader raises" in r.kafka for r in found.refusals) is (not stays and name == "new-0")
 
 
+@pytest.mark.parametrize("queued", [False, True])
+def test_at_a_failover_kafka_asks_for_the_leader_of_what_is_to_be_deleted_too(queued):
+    context = cluster({"t-0": (1, 2), "new-0": (9,)}, states={"t-0": led(2, (1, 2))})
+    zookeeper = zookeeper_of(context, elections=(T0, partition("new-0")), controller=None)
+    zookeeper.deletions = ("new",) if queued else ()
+    found = run(context, events.ControllerVanished(), zookeeper)
+    assert found.leadership("t-0").leader == 1
+    assert any("ends the failover" in refusal.kafka for refusal in found.refusals)
+
+
 def test_through_0_10_2_a_wedged_election_stands_against_deletions():
     context = cluster({"t-0": (1, 2)}, states={"t-0": led(2, (1, 2))}, version="0.10.2")
     zookeeper = zookeeper_of(context, elections=(T0, partition("ghost-0")))
