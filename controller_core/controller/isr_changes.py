@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller_core.context.context import ControllerContext
-from controller_core.controller.reassignment.triggers import MaybeCompleteReassignment
+from controller_core.controller.reassignment.triggers import CompleteReassignmentIfInSync, MaybeCompleteReassignment
 from controller_core.controller.state_answers import written_states
 from controller_core.controller.update_metadata import SendMetadataUpdate
 from controller_core.engine.turn import Acknowledge, Task, Turn
@@ -77,12 +77,15 @@ class RefreshNotified(Task):
             _refuse_notifications(turn, _LOST)
         elif turn.answer.partitions:
             partitions = tuple(sorted(set(turn.answer.partitions)))
-            turn.ask(ReadPartitionStates(partitions=partitions), AdoptNotified(partitions))
+            turn.ask(ReadPartitionStates(partitions=partitions), AdoptNotified(turn.answer.partitions))
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptNotified(Task):
-    """The context learns the ISRs, whatever controller caused them; brokers hear of them."""
+    """The context learns the ISRs, whatever controller caused them; brokers hear of them.
+
+    A partition that is named twice is looked at twice: Kafka completes its reassignment again, one leader epoch later.
+    """
 
     partitions: tuple[TopicPartition, ...]
 
@@ -91,10 +94,13 @@ class AdoptNotified(Task):
             _refuse_notifications(turn, _LOST)
             return
         context, found = turn.context, turn.answer.found
-        turn.context = context.with_leaderships({p: found[p] for p in self.partitions if p in found})
-        tasks: list[Task] = [SendMetadataUpdate(None, self.partitions)]
+        named = tuple(sorted(set(self.partitions)))
+        turn.context = context.with_leaderships({p: found[p] for p in named if p in found})
+        tasks: list[Task] = [SendMetadataUpdate(None, named)]
         if context.dialect.completes_reassignments_on_notification:
-            tasks += [MaybeCompleteReassignment(p) for p in self.partitions]
+            tasks += [
+                CompleteReassignmentIfInSync(p) for p in self.partitions if p in context.partitions_being_reassigned
+            ]
         turn.push(*tasks)
 
 
@@ -202,5 +208,5 @@ class AnswerAlterPartition(Task):
         turn.context = turn.context.with_leaderships(changed)
         accepted = tuple({**self.unchanged, **changed}.items())
         turn.send(ReplyAlterPartition(broker=self.request.broker, accepted=accepted, errors=tuple(errors.items())))
-        if changed:
-            turn.push(SendMetadataUpdate(None, tuple(changed)), *map(MaybeCompleteReassignment, changed))
+        asked = tuple(c.partition for c in self.request.changes if not isinstance(c.partition, str))
+        turn.push(SendMetadataUpdate(None, asked), *(MaybeCompleteReassignment(partition) for partition, _ in accepted))

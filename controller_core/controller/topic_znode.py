@@ -12,17 +12,14 @@ from controller_core.model.partitions import ReplicaAssignment, TopicPartition
 
 
 def topic_node(
-    context: ControllerContext, topic: str, changed: Mapping[TopicPartition, ReplicaAssignment] | None = None
+    context: ControllerContext, topic: str, assignments: Mapping[TopicPartition, ReplicaAssignment]
 ) -> WriteTopicAssignment:
-    """The write that puts the context's assignments of a topic, but for those `changed`, into its znode."""
+    """The write that makes these the assignments in a topic's znode; its id and unknown fields are the context's."""
     entry = context.topics.get(topic, NO_TOPIC)
-    after = changed or {}
     return WriteTopicAssignment(
         topic=topic,
         topic_id=entry.topic_id,
-        assignments=tuple(
-            (p.partition, after.get(p) or context.full_assignment(p)) for p in context.partitions_for_topic(topic)
-        ),
+        assignments=tuple((p.partition, assignment) for p, assignment in sorted(assignments.items())),
         extra=entry.extra,
         controller_epoch_version=context.controller_epoch_version,
     )

@@ -21,6 +21,7 @@ from controller_core.controller.topic_znode import topic_node
 from controller_core.engine.turn import Acknowledge, Task, Turn
 from controller_core.messages.answers import (
     DeletionRequestsRead,
+    StatesRead,
     TopicAssignmentsRead,
     TopicContent,
     TopicIdsAssigned,
@@ -29,6 +30,7 @@ from controller_core.messages.answers import (
 from controller_core.messages.effects import (
     AssignTopicIds,
     ReadDeletionRequests,
+    ReadPartitionStates,
     ReadTopicAssignments,
     ReadTopics,
     Watch,
@@ -177,20 +179,38 @@ class AddPartitions(Task):
             reason = f"{len(added)} new partition(s) refused: the topic is being deleted"
             turn.refuse(RefusalKind.INVALID_REQUEST, self.topic, reason)
             if context.dialect.restores_topic_node_during_deletion:
-                turn.push(WriteTopicNode(self.topic))
+                turn.push(RestoreTopicNode(self.topic, tuple(read)))
             return
         turn.context = context.with_assignments(added)
         turn.push(OnNewPartitionCreation(tuple(added)))
 
 
 @dataclass(frozen=True, slots=True)
-class WriteTopicNode(Task):
-    """Writes the assignments that the context knows to the topic's znode."""
+class RestoreTopicNode(Task):
+    """Looks which of these partitions were ever created."""
 
     topic: str
+    partitions: tuple[TopicPartition, ...]
 
     def __call__(self, turn: Turn) -> None:
-        turn.ask(topic_node(turn.context, self.topic), Acknowledge())
+        turn.ask(ReadPartitionStates(partitions=self.partitions), WriteCreatedPartitions(self.topic, self.partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCreatedPartitions(Task):
+    """Writes what the context knows of those to the topic's znode; those without a `state` znode go, old or new."""
+
+    topic: str
+    partitions: tuple[TopicPartition, ...]
+
+    def __call__(self, turn: Turn) -> None:
+        answer = turn.answer
+        if isinstance(answer, StatesRead):
+            created = (p for p in self.partitions if p in answer.found or p in answer.problems)
+            known = {p: turn.context.full_assignment(p) for p in created}
+            turn.ask(topic_node(turn.context, self.topic, known), Acknowledge())
+        else:
+            refuse_read(turn, f"/brokers/topics/{self.topic}/partitions")
 
 
 @dataclass(frozen=True, slots=True)

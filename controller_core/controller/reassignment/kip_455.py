@@ -47,10 +47,11 @@ NONE_IN_PROGRESS = "NO_REASSIGNMENT_IN_PROGRESS"
 
 @dataclass(frozen=True, slots=True)
 class OnPartitionReassignment(Task):
-    """One run of a reassignment towards `assignment`: update, then wait or complete."""
+    """One run of a reassignment towards `assignment`: update, then wait or complete. `kafka`: as of `EndReassignment`."""
 
     partition: TopicPartition
     assignment: ReplicaAssignment
+    kafka: str = ""
 
     def __call__(self, turn: Turn) -> None:
         partition, assignment = self.partition, self.assignment
@@ -58,7 +59,7 @@ class OnPartitionReassignment(Task):
             MarkTopicsIneligible((partition.topic,)),
             UpdateCurrentReassignment(partition, assignment),
             CheckReassignmentComplete(partition, assignment),
-            EndReassignment(partition),
+            EndReassignment(partition, self.kafka),
         )
 
 
@@ -185,13 +186,15 @@ class ForgetReassignment(Task):
 
 @dataclass(frozen=True, slots=True)
 class RemoveFromRequestNode(Task):
-    """Removes entries from `/admin/reassign_partitions`, if it exists; a target of None matches any."""
+    """Removes entries from `/admin/reassign_partitions`, if it exists; a target of None matches any.
+
+    The node is written, or deleted where it asks for nothing, also where no entry leaves it.
+    """
 
     entries: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 
     def __call__(self, turn: Turn) -> None:
-        if self.entries:
-            turn.ask(ReadReassignmentRequests(), RewriteRequestNode(self.entries))
+        turn.ask(ReadReassignmentRequests(), RewriteRequestNode(self.entries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +261,9 @@ class RemoveFailedRequests(Task):
     failed: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 
     def __call__(self, turn: Turn) -> None:
-        errors = dict.fromkeys(turn.reassignment_errors)
-        turn.push(RemoveFromRequestNode({**self.failed, **errors}))
+        failed = {**self.failed, **dict.fromkeys(turn.reassignment_errors)}
+        if failed:
+            turn.push(RemoveFromRequestNode(failed))
 
 
 def _objection(context: ControllerContext, partition: TopicPartition) -> str:

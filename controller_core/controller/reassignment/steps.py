@@ -62,7 +62,9 @@ class WriteAssignment(Task):
     assignment: ReplicaAssignment
 
     def __call__(self, turn: Turn) -> None:
-        effect = topic_node(turn.context, self.partition.topic, {self.partition: self.assignment})
+        topic = self.partition.topic
+        known = {p: turn.context.full_assignment(p) for p in turn.context.partitions_for_topic(topic)}
+        effect = topic_node(turn.context, topic, {**known, self.partition: self.assignment})
         turn.ask(effect, AssignmentWritten(self.partition))
 
 

@@ -16,6 +16,15 @@ from controller_core.engine.turn import Task, Turn
 from controller_core.messages.effects import ReadReassignmentRequests
 from controller_core.model.partitions import BrokerId, TopicPartition
 
+_ENDS_FAILOVER = (
+    "the error ends the failover: the controller resigns, and so does every next one, until a broker of the partition's "
+    "replicas is back or its adding and removing replicas are taken out of the topic znode"
+)
+_ENDS_STARTUP = (
+    "the error ends what a started broker sets off: reassignments and deletions that waited for it are not resumed, and its "
+    "znode is not watched"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessReassignmentRequest(Task):
@@ -54,10 +63,11 @@ class ResumeReassignments(Task):
     def __call__(self, turn: Turn) -> None:
         context = turn.context
         tasks: list[Task] = []
+        kafka = _ENDS_FAILOVER if self.brokers is None else _ENDS_STARTUP
         for partition in sorted(set(context.partitions_being_reassigned) - self.skipped):
             assignment = context.full_assignment(partition)
             if self._concerns(assignment.target):
-                tasks.append(OnPartitionReassignment(partition, assignment))
+                tasks.append(OnPartitionReassignment(partition, assignment, kafka))
         for partition, target in sorted(context.reassignment_targets.items()):
             if self._concerns(target):
                 tasks.append(RunLegacy(partition, target))
@@ -76,7 +86,17 @@ class MaybeCompleteReassignment(Task):
     def __call__(self, turn: Turn) -> None:
         context, partition = turn.context, self.partition
         if partition in context.partitions_being_reassigned:
-            assignment = context.full_assignment(partition)
-            turn.push(CheckReassignmentComplete(partition, assignment, only_if_complete=True))
+            turn.push(CompleteReassignmentIfInSync(partition))
         elif partition in context.reassignment_targets:
             turn.push(RunLegacy(partition, context.reassignment_targets[partition], only_if_complete=True))
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteReassignmentIfInSync(Task):
+    """`maybeCompleteReassignment`, since Kafka 2.4: nothing to add or remove counts as complete."""
+
+    partition: TopicPartition
+
+    def __call__(self, turn: Turn) -> None:
+        assignment = turn.context.full_assignment(self.partition)
+        turn.push(CheckReassignmentComplete(self.partition, assignment, only_if_complete=True))

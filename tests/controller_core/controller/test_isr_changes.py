@@ -6,7 +6,7 @@ import pytest
 
 from controller_core.messages import effects as e
 from controller_core.messages import events
-from controller_core.model.partitions import BrokerId, LeaderRecoveryState
+from controller_core.model.partitions import BrokerId, LeaderRecoveryState, ReplicaAssignment
 from tests.controller_core.clusters import T0, cluster, led, partition, run, zookeeper_of
 
 
@@ -68,6 +68,8 @@ def test_alter_partition(change, error):
     reply = found.of(e.ReplyAlterPartition)[0]
     assert dict(reply.errors) == ({told["partition"]: error} if error else {})
     assert bool(found.of(e.WritePartitionStates)) is (error is None)
+    heard = [row.partition for row in found.of(e.SendUpdateMetadata)[0].partition_states]
+    assert heard == ([T0] if told["partition"] == T0 else [])  # brokers hear of all that was asked, refused or not
     if error == "INELIGIBLE_REPLICA":
         older = run(context, events.AlterPartition(BrokerId(1), 1, (events.IsrChange(**told),), api_version=1))
         assert dict(older.of(e.ReplyAlterPartition)[0].errors) == {T0: "OPERATION_NOT_ATTEMPTED"}
@@ -93,6 +95,34 @@ def test_alter_partition_is_idempotent_and_fenced():
     assert dict(raced.of(e.ReplyAlterPartition)[0].errors) == {T0: "INVALID_UPDATE_VERSION"}
     broken = run(context, smaller, zookeeper_of(context, failures={"WritePartitionStates": "NOAUTH"}))
     assert dict(broken.of(e.ReplyAlterPartition)[0].errors) == {T0: "UNKNOWN_SERVER_ERROR"}
+
+
+def moving(version="3.9", ibp=None):
+    context = cluster({"t-0": (1, 2)}, version=version, ibp=ibp)
+    after = ReplicaAssignment((BrokerId(1), BrokerId(2)), removing=(BrokerId(2),))
+    context = context.with_entry(T0, assignment=after)
+    return replace(context, partitions_being_reassigned=context.partitions_being_reassigned.set(T0, None))
+
+
+def test_an_isr_that_is_there_already_completes_a_reassignment():
+    same = events.IsrChange(T0, 5, 7, (1, 2))
+    found = run(moving(), events.AlterPartition(BrokerId(1), 1, (same,)))
+    assert found.context.full_assignment(T0) == ReplicaAssignment((1,))
+
+
+@pytest.mark.parametrize(
+    ("times", "epoch"),
+    [
+        pytest.param(1, 7, id="once: the reassignment completes, and the removed replica leaves the ISR"),
+        pytest.param(2, 8, id="twice: it completes again"),
+    ],
+)
+def test_a_partition_that_is_named_twice_completes_twice(times, epoch):
+    context = moving("2.7", "2.6")
+    notes = {f"isr_change_{number}": (T0,) for number in range(times)}
+    found = run(context, events.IsrNotificationsChanged(), zookeeper_of(context, isr_notifications=notes))
+    assert found.context.full_assignment(T0) == ReplicaAssignment((1,))
+    assert found.leadership("t-0").leader_epoch == epoch
 
 
 def test_metadata_errors_are_told():

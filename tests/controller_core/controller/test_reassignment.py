@@ -8,11 +8,12 @@ from immutables import Map
 from controller_core.controller.reassignment.kip_455 import OnPartitionReassignment
 from controller_core.messages import effects as e
 from controller_core.messages import events
+from controller_core.messages.answers import ReadProblem, TopicContent
 from controller_core.model.partitions import BrokerId, ReplicaAssignment
 from controller_core.model.refusals import RefusalKind
 from tests.controller_core.clusters import broker, cluster, led, partition, perform, run, zookeeper_of
 
-T0 = partition("t-0")
+T0, T1 = partition("t-0"), partition("t-1")
 SIX = (1, 2, 3, 4, 5, 6)
 
 
@@ -194,6 +195,45 @@ def test_a_client_asks_for_a_reassignment(target, error):
     context = cluster({"t-0": (1, 2)}, live=SIX)
     found = run(context, events.AlterReassignments(((T0, target),)))
     assert dict(found.of(e.ReplyReassignments)[0].errors) == {T0: error}
+
+
+@pytest.mark.parametrize(
+    ("requested", "kind"),
+    [
+        pytest.param({T1: (2, 1)}, e.WriteReassignmentRequests, id="a request for another partition stays"),
+        pytest.param({}, e.DeleteReassignmentRequests, id="an empty request goes"),
+        pytest.param(None, None, id="no request"),
+    ],
+)
+def test_a_refused_client_has_the_request_node_written_all_the_same(requested, kind):
+    context = cluster({"t-0": (1, 2), "t-1": (1, 2)}, live=SIX)
+    found = run(context, events.AlterReassignments(((T0, ()),)), zookeeper_of(context, targets=requested))
+    written = [effect for effect in found.effects if isinstance(effect, e.WriteEffect)]
+    assert [type(effect) for effect in written] == ([kind] if kind else [])
+
+
+@pytest.mark.parametrize(
+    ("event", "kafka"),
+    [
+        pytest.param(events.ControllerVanished(), "ends the failover: the controller resigns", id="failover"),
+        pytest.param(events.BrokersChanged(), "ends what a started broker sets off", id="a target broker starts"),
+    ],
+)
+def test_a_resumed_reassignment_of_what_never_had_a_leader_says_what_kafka_does(event, kafka):
+    context = cluster({"t-0": (4, 5), "t-1": (1, 2)}, states={"t-1": led(1, (1, 2))}, live=(1, 2))
+    lost = ReplicaAssignment((BrokerId(6), BrokerId(4), BrokerId(5)), (BrokerId(6),), (BrokerId(4), BrokerId(5)))
+    context = context.with_entry(T0, assignment=lost)
+    context = replace(context, partitions_being_reassigned=context.partitions_being_reassigned.set(T0, None))
+    zookeeper = zookeeper_of(context, problems={T0: ReadProblem("NONODE")})
+    if isinstance(event, events.BrokersChanged):
+        zookeeper.brokers = (broker(1), broker(2), broker(6))
+    else:
+        zookeeper.controller = None
+        zookeeper.topics = {"t": TopicContent({0: lost, 1: ReplicaAssignment((1, 2))})}
+    found = run(context, event, zookeeper)
+    (refusal,) = [each for each in found.refusals if each.reason.startswith("reassignment stopped")]
+    assert (refusal.subject, kafka in refusal.kafka) == (T0, True)
+    assert found.context.is_active
 
 
 def test_a_client_asks_for_an_unknown_partition():

@@ -1,11 +1,13 @@
 """New, vanished and malformed topics, new partitions; each row is a sentence."""
 
+from dataclasses import replace
+
 import pytest
 
 from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.partitions import ReplicaAssignment
-from tests.controller_core.clusters import cluster, run, zookeeper_of
+from tests.controller_core.clusters import cluster, led, run, zookeeper_of
 
 
 def test_a_new_topic_is_created_and_a_vanished_one_forgotten():
@@ -56,3 +58,23 @@ def test_new_partitions_of_a_topic(queued, version, writes):
     ]
     failed = zookeeper_of(context, failures={"ReadTopicAssignments": "x"})
     assert run(context, events.TopicDataChanged("t"), failed).refusals
+
+
+@pytest.mark.parametrize(
+    ("created", "restored"),
+    [
+        pytest.param(["t-0", "t-1"], [0, 1], id="the new one goes"),
+        pytest.param(["t-0"], [0], id="and an old one that never had a state znode"),
+    ],
+)
+def test_a_topic_that_is_deleted_keeps_the_partitions_that_were_created(created, restored):
+    lists = {"t-0": (1, 2), "t-1": (2, 1)}
+    context = cluster(lists, states={each: led(lists[each][0], lists[each]) for each in created})
+    grown = {n: ReplicaAssignment(replicas) for n, replicas in enumerate([(3, 1), (2, 1), (1, 2)])}
+    zookeeper = zookeeper_of(context, topics={"t": answers.TopicContent(grown)})
+    found = run(context.queue_topic_deletion(["t"]), events.TopicDataChanged("t"), zookeeper)
+    (written,) = found.of(e.WriteTopicAssignment)
+    assert written.assignments == tuple((n, ReplicaAssignment(lists[f"t-{n}"])) for n in restored)
+    unreadable = replace(zookeeper, failures={"ReadPartitionStates": "CONNECTIONLOSS"})
+    kept = run(context.queue_topic_deletion(["t"]), events.TopicDataChanged("t"), unreadable)
+    assert (kept.of(e.WriteTopicAssignment), kept.refusals[-1].subject) == ([], "/brokers/topics/t/partitions")
