@@ -92,7 +92,7 @@ class TryTopicDeletion(Task):
         started = [t for t in waiting if is_eligible_to_start(context, t)]
         if context.dialect.deletion_retries_in_one_call:
             turn.push(*map(CompleteDeleteTopic, done), *_retry(retried), *_start(started))
-        else:  # through Kafka 2.8 one topic after the other
+        else:  # through Kafka 2.4 one topic after the other
             for topic in reversed(queued):
                 if topic in done:
                     turn.push(CompleteDeleteTopic(topic))

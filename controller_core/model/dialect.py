@@ -81,7 +81,7 @@ class Dialect:
     restores_topic_node_during_deletion: bool  # 2.0
     # Deletion
     deletion_marks_partitions_nonexistent_first: bool  # 2.1
-    deletion_retries_in_one_call: bool  # 3.0
+    deletion_retries_in_one_call: bool  # 2.5: all topics at once, their starts likewise
     preferred_election_blocks_deletion: bool  # <= 0.10.2
     # Reassignment
     adding_and_removing_replicas: bool  # 2.4, KIP-455
@@ -233,7 +233,7 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         election_results_decide_metadata=since("3.1"),
         restores_topic_node_during_deletion=since("2.0"),
         deletion_marks_partitions_nonexistent_first=since("2.1"),
-        deletion_retries_in_one_call=since("3.0"),
+        deletion_retries_in_one_call=since("2.5"),
         preferred_election_blocks_deletion=not since("0.11.0"),
         adding_and_removing_replicas=since("2.4"),
         completes_reassignments_on_notification=since("2.7"),

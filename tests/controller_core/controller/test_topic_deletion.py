@@ -36,6 +36,21 @@ def test_a_deletion_runs_to_its_end(version):
     assert found.leadership("u-0") is not None
 
 
+@pytest.mark.parametrize(
+    ("version", "topics"),
+    [
+        pytest.param("2.4", [{"t"}, {"u"}], id="through 2.4 one topic after the other"),
+        pytest.param("2.5", [{"t", "u"}], id="since 2.5 all in one call"),
+        pytest.param("2.8", [{"t", "u"}], id="so in 2.8"),
+    ],
+)
+def test_topics_that_are_deleted_together_are_stopped_in_one_call(version, topics):
+    context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, version=version)
+    found = run(context, events.DeletionsChanged(), zookeeper_of(context, deletions=("t", "u")))
+    rows = [request.partition_states for request in found.of(e.SendStopReplica) if request.broker == 1]
+    assert [{row.partition.topic for row in each} for each in rows if each[0].delete_partition] == topics
+
+
 @pytest.mark.parametrize("version", ["3.9", "2.8", "2.2"])
 def test_a_deletion_waits_for_a_dead_broker(version):
     context = cluster({"t-0": (1, 2, 3)}, live=(1, 2), version=version)
