@@ -41,7 +41,7 @@ class Rule:
 
 def against(found: Iterable[str], otherwise: Verdict = Verdict.NOT_MET) -> Judged:
     """Met where nothing was found; else `otherwise` with what was found, cut and counted."""
-    listed = list(found)
+    listed = tuple(found)
     if not listed:
         return Judged(Verdict.MET)
-    return Judged(otherwise, first_lines(listed, EVIDENCE_MAX), tuple(listed))
+    return Judged(otherwise, first_lines(listed, EVIDENCE_MAX), listed if len(listed) > EVIDENCE_MAX else ())
