@@ -123,10 +123,11 @@ def event_of(
     """
     match request:
         case SendLeaderAndIsr():
+            gone = _topics_gone(context, request)
             errors = {
                 row.partition: partition_errors.get(row.partition, "NONE")
                 for row in request.partition_states
-                if _is_same_topic(context, request, row.partition.topic)
+                if row.partition.topic not in gone
             }
             return LeaderAndIsrAnswered(request.broker, error, errors)
         case SendUpdateMetadata():
@@ -143,9 +144,10 @@ def event_of(
             assert_never(request)
 
 
-def _is_same_topic(context: ControllerContext, request: SendLeaderAndIsr, topic: str) -> bool:
-    """Whether the topic is still that of the request: answers since version 5 name ids, and that of a deleted topic tells nothing."""
-    return not request.topic_ids or context.topic_names.get(dict(request.topic_ids)[topic] or "") == topic
+def _topics_gone(context: ControllerContext, request: SendLeaderAndIsr) -> frozenset[str]:
+    """Topics of the request that the context does not know by their ids: answers since version 5 name nothing else."""
+    names = context.topic_names
+    return frozenset(topic for topic, topic_id in request.topic_ids if names.get(topic_id or "") != topic)
 
 
 def _topics_being_deleted(context: ControllerContext) -> frozenset[str]:
