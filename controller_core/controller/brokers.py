@@ -299,7 +299,10 @@ class DeleteHandledLogDirEvents(Task):
 
 @dataclass(frozen=True, slots=True)
 class ProcessLeaderAndIsrAnswer(Task):
-    """`LeaderAndIsrResponseReceived`: storage errors mark replicas offline, no error marks them healthy."""
+    """`LeaderAndIsrResponseReceived`: storage errors mark replicas offline, no error marks them healthy.
+
+    An id that is not known any more, as of a topic that was deleted meanwhile, tells nothing.
+    """
 
     event: LeaderAndIsrAnswered
 
@@ -307,7 +310,9 @@ class ProcessLeaderAndIsrAnswer(Task):
         event = self.event
         if event.error != _NONE:
             return
-        errors = event.partition_errors
+        names = turn.context.topic_names
+        gone = {topic for topic, topic_id in event.topic_ids if names.get(topic_id or "") != topic}
+        errors = {p: error for p, error in event.partition_errors.items() if p.topic not in gone}
         before: frozenset[TopicPartition] = turn.context.offline_dirs.get(event.broker, frozenset())
         failed = frozenset(p for p, error in errors.items() if error == _STORAGE_ERROR)
         healthy = frozenset(p for p, error in errors.items() if error == _NONE)

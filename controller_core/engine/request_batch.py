@@ -123,13 +123,8 @@ def event_of(
     """
     match request:
         case SendLeaderAndIsr():
-            gone = _topics_gone(context, request)
-            errors = {
-                row.partition: partition_errors.get(row.partition, "NONE")
-                for row in request.partition_states
-                if row.partition.topic not in gone
-            }
-            return LeaderAndIsrAnswered(request.broker, error, errors)
+            errors = {row.partition: partition_errors.get(row.partition, "NONE") for row in request.partition_states}
+            return LeaderAndIsrAnswered(request.broker, error, errors, request.topic_ids)
         case SendUpdateMetadata():
             return UpdateMetadataAnswered(request.broker, error) if context.dialect.update_metadata_answers else None
         case SendStopReplica():
@@ -142,12 +137,6 @@ def event_of(
             return StopReplicaAnswered(request.broker, error, errors) if errors else None
         case _:
             assert_never(request)
-
-
-def _topics_gone(context: ControllerContext, request: SendLeaderAndIsr) -> frozenset[str]:
-    """Topics of the request that the context does not know by their ids: answers since version 5 name nothing else."""
-    names = context.topic_names
-    return frozenset(topic for topic, topic_id in request.topic_ids if names.get(topic_id or "") != topic)
 
 
 def _topics_being_deleted(context: ControllerContext) -> frozenset[str]:

@@ -163,11 +163,15 @@ class ElectLeaders:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrAnswered:
-    """A broker answered LeaderAndIsr: one error for all, or one per partition; "NONE" is none."""
+    """A broker answered LeaderAndIsr: one error for all, or one per partition; "NONE" is none.
+
+    `topic_ids`: since version 5 the answer names ids, those of the request; empty where it names topics.
+    """
 
     broker: BrokerId
     error: str
     partition_errors: Mapping[TopicPartition, str]
+    topic_ids: tuple[tuple[str, str | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,3 +132,18 @@ def test_no_log_dir_event_no_work():
     assert run(context, events.LeaderAndIsrAnswered(BrokerId(1), "NONE", {T0: "NONE"})).effects == []
     failed = zookeeper_of(context, log_dir_events={"x": 1}, failures={"ReadLogDirEvents": "NOAUTH"})
     assert run(context, events.LogDirEventsChanged(), failed).kinds()[-1] == "DeleteLogDirEvents"
+
+
+@pytest.mark.parametrize(
+    ("topic_ids", "offline"),
+    [
+        pytest.param((("t", "id-of-t"),), {T0}, id="the same topic"),
+        pytest.param((("t", "another"),), set(), id="another topic of that name"),
+        pytest.param((("t", None),), set(), id="an id that nobody knew"),
+        pytest.param((), {T0}, id="before LeaderAndIsr 5 a topic is its name"),
+    ],
+)
+def test_a_late_answer_tells_nothing_of_a_topic_that_is_gone(topic_ids, offline):
+    context = cluster({"t-0": (1, 2)})
+    found = run(context, events.LeaderAndIsrAnswered(BrokerId(1), "NONE", {T0: "KAFKA_STORAGE_ERROR"}, topic_ids))
+    assert found.context.offline_dirs.get(BrokerId(1), frozenset()) == offline
