@@ -6,8 +6,8 @@ import promql_parser
 import pytest
 import yaml
 
-from kafka_maintenance.operations.analysis.alarms import SEVERITIES
 from kafka_maintenance.operations.analysis.metrics import METRICS, PREFIX
+from spark_jobs.severities import SEVERITIES
 from tests.source_files import ROOT
 
 FOLDER = ROOT / "docs" / "monitoring"

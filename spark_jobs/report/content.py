@@ -11,6 +11,7 @@ from spark_jobs import schemas
 from spark_jobs.io.folders import Folder
 from spark_jobs.io.snapshots import HISTORY, Snapshot
 from spark_jobs.planner.goals import Goals
+from spark_jobs.severities import SEVERITIES
 
 Rows = list[dict[str, Any]]
 ROWS_MAX = 200_000
@@ -23,7 +24,6 @@ COUNTED: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
 """Results of a row per partition or so: a report reads how many there are of a kind, and the first of each."""
 UNREAD: Mapping[str, frozenset[str]] = {"proposals": frozenset({"plan", "rollback", "certificate"})}
 """Columns that no page shows, and that of all clusters together would not fit the driver."""
-SEVERITIES = ("critical", "warning", "info")
 COMPARED = (
     ("topic_count", "topics"),
     ("partition_count", "partitions"),

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 
-from spark_jobs.report.content import COMPARED, SEVERITIES, Page, causes, count, missed, passed_over
+from spark_jobs.report.content import COMPARED, Page, causes, count, missed, passed_over
 from spark_jobs.report.readiness import standing_of
+from spark_jobs.severities import SEVERITIES
 
 SUMMARY_VERSION = 2
 _NAMES_SHOWN = 20

@@ -10,7 +10,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-_SEVERITIES = frozenset({"critical", "warning", "info"})
+from spark_jobs.severities import SEVERITIES
+
 _NUMBER = re.compile(r"[+-]?[\d,.]+( %)?|-|no|yes")
 
 
@@ -99,7 +100,7 @@ def _html_table(table: Table, links: dict[str, str]) -> str:
 
 
 def _html_cell(text: str, number: bool, links: dict[str, str]) -> str:  # noqa: FBT001 - a cell's own kind
-    if text in _SEVERITIES:
+    if text in SEVERITIES:
         return f'<td><span class="{text}">{text}</span></td>'
     if text in links:
         return f'<td><a href="#{links[text]}">{_safe(text)}</a></td>'

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from controller_core.model.words import counted, first_reasons
-from spark_jobs.report.content import COMPARED, SEVERITIES, Page, Rows
+from spark_jobs.report.content import COMPARED, Page, Rows
+from spark_jobs.severities import SEVERITIES
 
 GROUPS = ("broker or controller down", "offline", "below min ISR", "at risk", "hygiene")
 """The order of findings; each kind belongs to one."""

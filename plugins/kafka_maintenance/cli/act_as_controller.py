@@ -55,7 +55,7 @@ def _act(arguments: argparse.Namespace) -> int:
 
 
 def _controllership(arguments: argparse.Namespace, plan: Any, approved: Mapping[str, Any]) -> Any:
-    from kafka_maintenance.operations.act_as_controller.act import (  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.act_as_controller.act import (
         Permission,
         act_as_controller,
     )
@@ -75,7 +75,7 @@ def _controllership(arguments: argparse.Namespace, plan: Any, approved: Mapping[
 
 
 def _access(path: Path | None) -> Any:
-    from controller_core.adapters.brokers.access import PLAIN_ACCESS, access_from  # noqa: PLC0415 - as above
+    from controller_core.adapters.brokers.access import PLAIN_ACCESS, access_from
 
     found = json_object(path, "access to brokers")
     return PLAIN_ACCESS if found is None else access_from(found)

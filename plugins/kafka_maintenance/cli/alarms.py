@@ -19,6 +19,7 @@ from kafka_maintenance.cli.arguments import (
     tell,
 )
 from kafka_maintenance.cli.terminal import Table
+from spark_jobs.severities import SEVERITIES
 
 _COLUMNS: Final = ("severity", "", "cluster", "kind", "subject", "detail", "acknowledged")
 
@@ -36,9 +37,7 @@ def add_parsers(commands: Any) -> None:
         help="those of the newest analysis",
         description="The findings of the newest published analysis, new ones first.",
     )
-    listing.add_argument(
-        "--mildest", choices=("critical", "warning", "info"), default="critical", help="severity (default: %(default)s)"
-    )
+    listing.add_argument("--mildest", choices=SEVERITIES, default="critical", help="severity (default: %(default)s)")
     add_store_arguments(listing)
     add_json_argument(listing)
     listing.set_defaults(run=_list)
@@ -60,8 +59,8 @@ def add_parsers(commands: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> ExitStatus:
-    from kafka_maintenance.operations.analysis.alarms import alarms_of_date  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.analysis.overviews import require_overview  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.analysis.alarms import alarms_of_date
+    from kafka_maintenance.operations.analysis.overviews import require_overview
 
     store = store_of(arguments)
     newest = require_overview(store)
@@ -85,8 +84,8 @@ def _list(arguments: argparse.Namespace) -> ExitStatus:
 
 
 def _acknowledge(arguments: argparse.Namespace) -> ExitStatus:
-    from kafka_maintenance.operations.analysis.alarms import acknowledge, covered  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.analysis.alarms import acknowledge, covered
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster
 
     store, now = store_of(arguments), datetime.now(UTC)
     require_cluster(store, arguments.cluster)

@@ -77,9 +77,9 @@ def add_parsers(commands: Any) -> None:
 
 
 def _analyse(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.analysis.run import analyse  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.snapshots.choice import choose  # noqa: PLC0415 - as above
-    from kafka_maintenance.spark.submit import SparkSettings  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.analysis.run import analyse
+    from kafka_maintenance.operations.snapshots.choice import choose
+    from kafka_maintenance.spark.submit import SparkSettings
 
     store, now = store_of(arguments), datetime.now(UTC)
     settings, goals = json_object(arguments.settings, "settings"), json_object(arguments.goals, "goals")
@@ -116,7 +116,7 @@ def _analyse(arguments: argparse.Namespace) -> int:
 @contextmanager
 def _folder(given: Path | None) -> Iterator[Path]:
     """Where an analysis works: the given folder, or one that is removed; of that the log stays when it fails, for the message names it."""
-    from kafka_maintenance.operations.analysis.run import LOG  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.analysis.run import LOG
 
     if given is not None:
         yield writable_folder(given)
@@ -155,7 +155,7 @@ def _show_choice(arguments: argparse.Namespace, day: date, choice: Any) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.analysis.published import key_of, latest_report  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.analysis.published import key_of, latest_report
 
     store = store_of(arguments)
     found = latest_report(store, arguments.date)
@@ -168,7 +168,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace, store: ObjectStore, done: Any) -> None:
-    from kafka_maintenance.operations.analysis.published import key_of  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.analysis.published import key_of
 
     text = store.get(key_of(store, done.report_markdown)).decode()
     show_markdown(
@@ -188,8 +188,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _newest_day(store: Any, now: datetime) -> date:
-    from controller_core.adapters.snapshot.manifest import last_date  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of  # noqa: PLC0415 - as above
+    from controller_core.adapters.snapshot.manifest import last_date
+    from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of
 
     last = last_date(now)
     days = [day for day in (date.fromisoformat(place_of(key)[1]) for key in manifest_keys(store)) if day <= last]

@@ -34,7 +34,7 @@ def carry_out(
         BadInputError: no cluster is named.
         RefusedError: the policy lets no command apply the plan, or somebody rejected it.
     """
-    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans.store import load_plan
 
     store = plan_store_of(arguments)
     plan = load_plan(store, arguments.plan)

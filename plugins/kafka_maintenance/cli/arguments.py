@@ -193,7 +193,7 @@ def store_of(arguments: argparse.Namespace) -> ObjectStore:
 
 def plan_store_of(arguments: argparse.Namespace) -> ObjectStore:
     """The store in which the plan lies whose address is the argument `plan`; likewise in a dry run."""
-    from kafka_maintenance.operations.plans.store import split_uri  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans.store import split_uri
 
     return _dry(arguments, open_store(split_uri(arguments.plan)[0]))
 

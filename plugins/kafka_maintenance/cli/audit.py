@@ -71,8 +71,8 @@ def add_parsers(commands: Any) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.record.audit import Keys, audit_findings, read_public_keys  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.record.audit import Keys, audit_findings, read_public_keys
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster
 
     keys = Keys() if arguments.public_keys is None else Keys(public=read_public_keys(arguments.public_keys))
     store = store_of(arguments)
@@ -89,8 +89,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.record.audit import entries  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.record.audit import entries
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster
 
     store = store_of(arguments)
     chain = list(entries(store, arguments.cluster))
@@ -105,10 +105,10 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _keygen(arguments: argparse.Namespace) -> int:
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - as above
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - as above
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from kafka_maintenance.operations.record.audit import key_name  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.record.audit import key_name
 
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(
@@ -131,7 +131,7 @@ def _keygen(arguments: argparse.Namespace) -> int:
 
 
 def _withdraw(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.gate.approvals import withdraw  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.gate.approvals import withdraw
 
     who = approver_of(arguments)
     what = {"cluster": arguments.cluster, "run": arguments.approved_run, "by": who, "comment": arguments.comment}

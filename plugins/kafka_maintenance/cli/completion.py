@@ -20,7 +20,7 @@ def add_parsers(commands: Any) -> None:
 
 
 def _print(arguments: argparse.Namespace) -> ExitStatus:
-    from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - the other commands start faster
+    from argcomplete.shell_integration import shellcode
 
     script = shellcode([PROGRAM], shell=arguments.shell)
     show(arguments, script, {"shell": arguments.shell, "script": script})

@@ -127,8 +127,8 @@ def _add_unlock(commands: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import executions  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import executions
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster
 
     store = existing_store_of(arguments)
     found = executions(store, arguments.cluster)
@@ -154,8 +154,8 @@ def _minute(at: str) -> str:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import begun_plan, record_of, timeline  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.record.state_changes import changes  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import begun_plan, record_of, timeline
+    from kafka_maintenance.operations.record.state_changes import changes
 
     store, cluster = store_of(arguments), arguments.cluster
     found = record_of(store, cluster, begun_plan(store, cluster, arguments.digest))
@@ -168,10 +168,10 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import timeline  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.apply.plan import verify  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.record.receipts import read_events  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import timeline
+    from kafka_maintenance.operations.apply.plan import verify
+    from kafka_maintenance.operations.plans.store import load_plan
+    from kafka_maintenance.operations.record.receipts import read_events
 
     store = plan_store_of(arguments)
     plan = load_plan(store, arguments.plan)
@@ -189,13 +189,13 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _stop(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import (  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import (
         begun_plan,
         record_of,
         request_stop,
         timeline,
     )
-    from kafka_maintenance.operations.record.receipts import EventKind  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.record.receipts import EventKind
 
     store = store_of(arguments)
     digest = begun_plan(store, arguments.cluster, arguments.digest)
@@ -220,11 +220,11 @@ def _stop(arguments: argparse.Namespace) -> int:
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.cancel import cancel, cancellation  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.apply.executions import begun_plan  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.gate.cancels import refuse_cancel  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.cancel import cancel, cancellation
+    from kafka_maintenance.operations.apply.executions import begun_plan
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+    from kafka_maintenance.operations.gate.cancels import refuse_cancel
+    from kafka_maintenance.operations.gate.policy import policy_of
 
     store, cluster = store_of(arguments), arguments.cluster
     digest = begun_plan(store, cluster, arguments.digest)
@@ -255,8 +255,8 @@ def _cancel(arguments: argparse.Namespace) -> int:
 
 
 def _unlock(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import left_behind, unlock  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.cluster.observe import session  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import left_behind, unlock
+    from kafka_maintenance.operations.cluster.observe import session
 
     store = store_of(arguments)
     if arguments.approve:

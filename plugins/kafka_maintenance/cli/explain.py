@@ -58,8 +58,8 @@ def add_parsers(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> ExitStatus:
-    from kafka_maintenance.operations.plans import explain as operation  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.plans.store import read_plan  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans import explain as operation
+    from kafka_maintenance.operations.plans.store import read_plan
 
     if arguments.broker_fails is not None:
         deed = operation.broker_fails(arguments.broker_fails)

@@ -52,10 +52,10 @@ def _add_diff(commands: Any) -> None:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.errors import BadInputError  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.snapshots import diff as operation  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import find_snapshot  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.diff_text import diff_json, diff_text  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.errors import BadInputError
+    from kafka_maintenance.operations.snapshots import diff as operation
+    from kafka_maintenance.operations.snapshots.catalog import find_snapshot
+    from kafka_maintenance.operations.snapshots.diff_text import diff_json, diff_text
 
     store = store_of(arguments)
     if bool(arguments.after) == bool(arguments.zookeeper):
@@ -98,7 +98,7 @@ def _add_blame(commands: Any) -> None:
 
 
 def _blame(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.errors import BadInputError  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.errors import BadInputError
 
     if bool(arguments.cluster) == bool(arguments.zookeeper_data):
         raise BadInputError(
@@ -106,7 +106,7 @@ def _blame(arguments: argparse.Namespace) -> int:
         )
     if arguments.zookeeper_data:
         return _blame_files(arguments)
-    from kafka_maintenance.operations.snapshots import blame as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import blame as operation
 
     if not arguments.store:
         raise BadInputError(f"history not looked for: expected --store, or ${STORE_VARIABLE}, for snapshots; give it")
@@ -117,8 +117,8 @@ def _blame(arguments: argparse.Namespace) -> int:
 
 
 def _blame_files(arguments: argparse.Namespace) -> int:
-    from controller_core.adapters.zookeeper_files.data_directory import DataDirectory  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots import blame_files as operation  # noqa: PLC0415 - as above
+    from controller_core.adapters.zookeeper_files.data_directory import DataDirectory
+    from kafka_maintenance.operations.snapshots import blame_files as operation
 
     directory = DataDirectory(arguments.zookeeper_data, arguments.log_dir)
     with Bars("blame"):
@@ -144,9 +144,9 @@ def _add_query(commands: Any) -> None:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.analysis.published import fetch_results  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots import query as operation  # noqa: PLC0415 - as above
-    from kafka_maintenance.servers.cache import cache_folder  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.analysis.published import fetch_results
+    from kafka_maintenance.operations.snapshots import query as operation
+    from kafka_maintenance.servers.cache import cache_folder
 
     store = store_of(arguments)
     own = hashlib.sha256(store.uri.encode()).hexdigest()[:16]

@@ -196,7 +196,7 @@ def _add_broker_arguments(command: Any) -> None:
 
 def _brokers_asked(arguments: argparse.Namespace) -> Any:
     """The brokers that the arguments name; None where they name none."""
-    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 
     servers = arguments.bootstrap_servers
     return BrokersAsked(servers, client_settings_of(arguments.client_settings)) if servers else None
@@ -218,7 +218,7 @@ def _add_snapshot_arguments(command: Any) -> None:
 
 def _certified(arguments: argparse.Namespace) -> Any:
     """The certificate of the snapshot that the arguments name, and its tree."""
-    from kafka_maintenance.operations.kraft.certificate import certify  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.kraft.certificate import certify
 
     manifest, tree = _tree(arguments, arguments.snapshot)
     return certify(tree, manifest), tree
@@ -226,12 +226,12 @@ def _certified(arguments: argparse.Namespace) -> Any:
 
 def _tree(arguments: argparse.Namespace, snapshot: str) -> Any:
     """Manifest and tree of a snapshot of the store."""
-    from kafka_maintenance.operations.snapshots.catalog import (  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import (
         find_snapshot,
         public_configs,
         read_raw,
     )
-    from spark_jobs.kraft.tree import tree_of  # noqa: PLC0415 - as above
+    from spark_jobs.kraft.tree import tree_of
 
     store = store_of(arguments)
     manifest = find_snapshot(store, snapshot, arguments.cluster)
@@ -239,8 +239,8 @@ def _tree(arguments: argparse.Namespace, snapshot: str) -> Any:
 
 
 def _readiness(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft.asked import ask_brokers, with_answers  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.kraft.certificate import (  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.asked import ask_brokers, with_answers
+    from kafka_maintenance.operations.kraft.certificate import (
         certificate_json,
         certificate_text,
         changes_since,
@@ -265,8 +265,8 @@ def _readiness(arguments: argparse.Namespace) -> int:
 
 
 def _fleet(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft import fleet as operation  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft import fleet as operation
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster
 
     store = store_of(arguments)
     require_cluster(store, None)
@@ -278,8 +278,8 @@ def _fleet(arguments: argparse.Namespace) -> int:
 
 
 def _runbook(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft.rehearsal.kept import newest_rehearsal, rehearsal_of  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.runbook import runbook  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.rehearsal.kept import newest_rehearsal, rehearsal_of
+    from kafka_maintenance.operations.kraft.runbook import runbook
 
     certificate, tree = _certified(arguments)
     given = json_object(arguments.rehearsal, "rehearsal")
@@ -294,12 +294,12 @@ def _runbook(arguments: argparse.Namespace) -> int:
 
 
 def _rehearse(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.errors import BadInputError  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.rehearsal.kept import keep_rehearsal  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import RealBrokers, rehearse_snapshot  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.rehearsal.report import rehearsal_json, rehearsal_text  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.rehearsal.run import planned_quorum  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import find_snapshot  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.errors import BadInputError
+    from kafka_maintenance.operations.kraft.rehearsal.kept import keep_rehearsal
+    from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import RealBrokers, rehearse_snapshot
+    from kafka_maintenance.operations.kraft.rehearsal.report import rehearsal_json, rehearsal_text
+    from kafka_maintenance.operations.kraft.rehearsal.run import planned_quorum
+    from kafka_maintenance.operations.snapshots.catalog import find_snapshot
 
     store = store_of(arguments)
     config = arguments.controller_config
@@ -327,7 +327,7 @@ def _rehearse(arguments: argparse.Namespace) -> int:
 
 
 def _left(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft.departure import leave  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.departure import leave
 
     found = leave(
         store_of(arguments),
@@ -345,7 +345,7 @@ def _left(arguments: argparse.Namespace) -> int:
 
 
 def _returned(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft.departure import come_back  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.departure import come_back
 
     found = come_back(
         store_of(arguments),
@@ -359,9 +359,9 @@ def _returned(arguments: argparse.Namespace) -> int:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft.brokers_say import ask_topics  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.drift import read_log  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.watch import (  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.brokers_say import ask_topics
+    from kafka_maintenance.operations.kraft.drift import read_log
+    from kafka_maintenance.operations.kraft.watch import (
         Advice,
         judgement_json,
         judgement_text,

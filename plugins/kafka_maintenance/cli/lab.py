@@ -43,8 +43,8 @@ def add_parsers(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.laboratory.run import run_laboratory  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals
+    from kafka_maintenance.operations.laboratory.run import run_laboratory
 
     with stopping_on_signals(Stop()) as stop:
         changes = run_laboratory(

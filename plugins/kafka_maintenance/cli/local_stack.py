@@ -44,7 +44,7 @@ def add_parsers(commands: Any) -> None:
 
 
 def _stack(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.demo import stack  # noqa: PLC0415 - only for a local stack
+    from kafka_maintenance.demo import stack
 
     folder = arguments.folder or stack.DEFAULT_FOLDER
     if arguments.action == "up":

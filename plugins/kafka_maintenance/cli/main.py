@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         root = parser()
         if COMPLETION_VARIABLE in os.environ:
-            import argcomplete  # noqa: PLC0415 - only for a shell that asks
+            import argcomplete
 
             argcomplete.autocomplete(root)
         return _finished(root, given)
@@ -271,9 +271,9 @@ def _add_snapshot(commands: Any) -> None:
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
-    from controller_core.adapters.snapshot.cut import ReadOptions  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.analysis.disks import measure_disks  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.take import take_snapshot  # noqa: PLC0415 - as above
+    from controller_core.adapters.snapshot.cut import ReadOptions
+    from kafka_maintenance.operations.analysis.disks import measure_disks
+    from kafka_maintenance.operations.snapshots.take import take_snapshot
 
     brokers, now = brokers_named(arguments), datetime.now(UTC)
     store, run_id = store_of(arguments), run_id_of(arguments, now)
@@ -343,8 +343,8 @@ def _apply(arguments: argparse.Namespace) -> int:
 
 
 def _steps(arguments: argparse.Namespace, plan: Any, approved: Mapping[str, Any]) -> Any:
-    from kafka_maintenance.operations.apply.plan import apply_plan  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.plan import apply_plan
+    from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals
 
     of = {"kind": plan.kind, "cluster": plan.cluster}
     with Bars(lines=False) as bars, stopping_on_signals(Stop()) as stop:
@@ -375,7 +375,7 @@ def _add_drain(commands: Any) -> None:
 
 
 def _drain(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.cluster.isr_notifications import report  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.cluster.isr_notifications import report
 
     found = report(zookeeper=address_of(arguments), age_min_s=arguments.age_min_s)
     document = {name: getattr(found, name) for name in found.__slots__ if name not in {"text", "partitions"}}

@@ -20,7 +20,7 @@ def add_parsers(commands: Any) -> None:
 
 
 def _make(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.tasks.pools import make_missing_pools, require_tables  # noqa: PLC0415 - Airflow takes seconds, and no other command needs it
+    from kafka_maintenance.tasks.pools import make_missing_pools, require_tables
 
     require_tables()
     made = make_missing_pools()

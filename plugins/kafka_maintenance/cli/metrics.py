@@ -28,7 +28,7 @@ def add_parsers(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> ExitStatus:
-    from kafka_maintenance.operations.analysis import metrics  # noqa: PLC0415 - a quick start of every command
+    from kafka_maintenance.operations.analysis import metrics
 
     found = metrics.samples(store_of(arguments))
     document = {"samples": [{"metric": each.metric, **each.labels, "value": each.value} for each in found]}

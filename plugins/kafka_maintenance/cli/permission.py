@@ -33,8 +33,8 @@ def window_closed_now(arguments: argparse.Namespace, store: Any, *, kind: str, c
         kind: of the plan.
         cluster: of the plan.
     """
-    from kafka_maintenance.operations.gate.permission import window_closed  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.gate.permission import window_closed
+    from kafka_maintenance.operations.gate.policy import policy_of
 
     policy = policy_of(cluster, arguments.policy)
     named = {"kind": kind, "cluster": cluster, "run": arguments.approved_run}
@@ -54,9 +54,9 @@ def permission_of(arguments: argparse.Namespace, store: Any, *, kind: str, clust
         RefusedError: the policy lets no command apply plans, or somebody rejected this one.
         NotApprovedError: no gate approved it.
     """
-    from kafka_maintenance.operations.gate.approvals import refuse_rejected  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.gate.permission import NotApprovedError, permission, refuse_unsigned  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.gate.approvals import refuse_rejected
+    from kafka_maintenance.operations.gate.permission import NotApprovedError, permission, refuse_unsigned
+    from kafka_maintenance.operations.gate.policy import policy_of
 
     digest, policy = arguments.approve, policy_of(cluster, arguments.policy)
     what = f"plan {digest} of kind {kind} not applied"

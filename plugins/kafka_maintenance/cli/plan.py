@@ -209,7 +209,7 @@ def _source(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _plan_elections(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans import make as planning
 
     extra = {"election_count_max": arguments.election_count_max, "topics": arguments.topics}
     pace = given({"elections_per_minute": arguments.elections_per_minute})
@@ -217,7 +217,7 @@ def _plan_elections(arguments: argparse.Namespace) -> int:
 
 
 def _plan_reassignment(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans import make as planning
 
     return _planned(
         arguments,
@@ -233,13 +233,13 @@ def _plan_reassignment(arguments: argparse.Namespace) -> int:
 
 
 def _plan_cancel(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans import make as planning
 
     return _planned(arguments, planning.plan_cancel, **_source(arguments))
 
 
 def _plan_deletions(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans import make as planning
 
     servers, settings = arguments.bootstrap_servers, arguments.client_settings
     if servers is None and (settings is not None or arguments.unused_days is not None):
@@ -260,15 +260,15 @@ def _plan_deletions(arguments: argparse.Namespace) -> int:
 
 
 def _plan_drain(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans import make as planning
 
     extra = {"age_min_s": arguments.age_min_s, "kafka_version": arguments.kafka_version}
     return _planned(arguments, planning.plan_drain, **extra)
 
 
 def _plan_rollback(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import begun_plan  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.plans.rollback import plan_rollback  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import begun_plan
+    from kafka_maintenance.operations.plans.rollback import plan_rollback
 
     def make(store: ObjectStore, cluster: str, **what: Any) -> Any:
         return plan_rollback(store, cluster, digest=begun_plan(store, cluster, arguments.digest), **what)
@@ -278,7 +278,7 @@ def _plan_rollback(arguments: argparse.Namespace) -> int:
 
 
 def _plan_leaders(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans.leaders import ByBytes, plan_leader_moves  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans.leaders import ByBytes, plan_leader_moves
 
     if (arguments.spread_bytes is None) != (arguments.sizes is None):
         raise BadInputError("nothing planned: --spread-bytes and --sizes belong together; give both or none")
@@ -318,7 +318,7 @@ def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:
 
 
 def _show_plan(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans.store import load_plan
 
     plan = load_plan(plan_store_of(arguments), arguments.plan)
     show_markdown(arguments, plan.markdown, (), plan_document(plan))

@@ -55,7 +55,7 @@ def _add_wave_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans.file import plan_file  # noqa: PLC0415 - loads the solver
+    from kafka_maintenance.operations.plans.file import plan_file
 
     with Bars("plan"):
         done = plan_file(
@@ -97,7 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _goals(arguments: argparse.Namespace) -> Any:
-    from spark_jobs.planner.goals import Goals  # noqa: PLC0415 - loads numpy
+    from spark_jobs.planner.goals import Goals
 
     _require_effect(arguments)
     own = {
@@ -123,7 +123,7 @@ def _require_effect(arguments: argparse.Namespace) -> None:
 
 
 def _limits(arguments: argparse.Namespace) -> Any:
-    from spark_jobs.planner.waves import Limits  # noqa: PLC0415 - loads numpy
+    from spark_jobs.planner.waves import Limits
 
     wanted = given(
         {

@@ -84,7 +84,7 @@ def add_size_arguments(goals: Any) -> None:
 
 def goals_of(arguments: argparse.Namespace) -> Any:
     """The goals, None where no option names one."""
-    from spark_jobs.planner.goals import Goals  # noqa: PLC0415 - the other commands start faster
+    from spark_jobs.planner.goals import Goals
 
     wanted = planner_goals(arguments)
     return Goals.from_json(wanted) if wanted else None
@@ -92,7 +92,7 @@ def goals_of(arguments: argparse.Namespace) -> Any:
 
 def planner_goals(arguments: argparse.Namespace) -> dict[str, Any]:
     """Field of `Goals` → value, of the options of `add_planner_arguments` that were given."""
-    from spark_jobs.planner.goals import replacements  # noqa: PLC0415 - as above
+    from spark_jobs.planner.goals import replacements
 
     return given(
         {
@@ -113,7 +113,7 @@ def planner_goals(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def limits_of(arguments: argparse.Namespace) -> Any:
     """The limits of waves, None where no option names one."""
-    from spark_jobs.planner.waves import Limits  # noqa: PLC0415 - loads numpy
+    from spark_jobs.planner.waves import Limits
 
     wanted = given(
         {
@@ -127,7 +127,7 @@ def limits_of(arguments: argparse.Namespace) -> Any:
 
 def sizes_of(arguments: argparse.Namespace) -> Any:
     """The sizes of the partitions, None where they are not asked for."""
-    from kafka_maintenance.operations.plans import sizes as partition_sizes  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans import sizes as partition_sizes
 
     if (arguments.sizes == LOG_DIRS) != bool(arguments.bootstrap_servers):
         raise BadInputError(

@@ -48,8 +48,8 @@ class Bars:
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
-            from rich.console import Console  # noqa: PLC0415 - only for a terminal
-            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
             self._drawn = Progress(
                 SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[note]}", markup=False),

@@ -112,10 +112,10 @@ def _add_repairs(what: Any) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.restore.apply import apply_restore  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.restore.document import KIND  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.restore.plan import plan_restore  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+    from kafka_maintenance.operations.restore.apply import apply_restore
+    from kafka_maintenance.operations.restore.document import KIND
+    from kafka_maintenance.operations.restore.plan import plan_restore
 
     store = store_of(arguments)
     manifest = chosen_snapshot(arguments)
@@ -171,8 +171,8 @@ def _approved_plan(arguments: argparse.Namespace, store: Any, manifest: Any) -> 
     Raises:
         RefusedError: there is none, or it writes something else than the arguments say.
     """
-    from kafka_maintenance.operations.restore.content import scope_of  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.restore.document import KIND, load_restore  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.restore.content import scope_of
+    from kafka_maintenance.operations.restore.document import KIND, load_restore
 
     uri = str(store.uri_of(f"{manifest.prefix}/plans/{KIND}-{arguments.approve[:12]}.json"))
     try:
@@ -200,8 +200,8 @@ def _told(scope: Any, other: Any) -> str:
 
 def _scope_of(arguments: argparse.Namespace, store: Any, manifest: Any) -> Any:
     """What the arguments want to come back, or repaired."""
-    from kafka_maintenance.operations.kraft.repairs import repairs_of  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.restore.content import RestoreScope  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.repairs import repairs_of
+    from kafka_maintenance.operations.restore.content import RestoreScope
 
     if arguments.brokers_stopped and not arguments.kraft_repairs:
         raise BadInputError("restore refused: expected --kraft-repairs beside --brokers-stopped, found none; name it")
@@ -253,7 +253,7 @@ def _add_drill(commands: Any) -> None:
 
 
 def _drill(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.restore import drill as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.restore import drill as operation
 
     passed_over: list[str] = []  # the drill of an older one does not prove the newest
     with Bars("drill"):
@@ -283,7 +283,7 @@ def _add_kit(commands: Any) -> None:
 
 
 def _kit(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.recreation_kit import recreation_kits  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.recreation_kit import recreation_kits
 
     kits = recreation_kits(store_of(arguments), chosen_snapshot(arguments), arguments.topics)
     if arguments.output:

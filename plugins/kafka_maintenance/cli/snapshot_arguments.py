@@ -89,6 +89,6 @@ def chroot_path(text: str) -> str:
 
 def chosen_snapshot(arguments: argparse.Namespace, **options: Any) -> Any:
     """The manifest of the snapshot that the arguments name."""
-    from kafka_maintenance.operations.snapshots.catalog import find_snapshot  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshots.catalog import find_snapshot
 
     return find_snapshot(store_of(arguments), arguments.snapshot, arguments.cluster, **options)

@@ -38,25 +38,25 @@ def add_parsers(actions: Any) -> None:
 
 
 def _raw(arguments: argparse.Namespace) -> Any:
-    from kafka_maintenance.operations.snapshots.catalog import read_raw  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshots.catalog import read_raw
 
     return read_raw(store_of(arguments), chosen_snapshot(arguments))
 
 
 def _ls(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots import znodes as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import znodes as operation
 
     return _list(arguments, operation.children(_raw(arguments), arguments.path))
 
 
 def _find(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots import znodes as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import znodes as operation
 
     return _list(arguments, operation.find(_raw(arguments), arguments.pattern, arguments.containing))
 
 
 def _list(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> int:
-    from kafka_maintenance.operations.snapshots import znodes as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import znodes as operation
 
     found, last = list(operation.listing(rows)), counted(len(rows), "znode")
     lines = [f"{one:>7} {two:>7} {three:>8} {four:>20}  {path}" for one, two, three, four, path in found]
@@ -66,7 +66,7 @@ def _list(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> int:
 
 
 def _cat(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots import znodes as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import znodes as operation
 
     row = operation.znode(_raw(arguments), arguments.path)
     show(arguments, operation.data_text(row), operation.znode_json(row))

@@ -121,9 +121,9 @@ def _add_retain(actions: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots import catalog as operation  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.snapshots.pins import pins  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.show import manifest_json  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import catalog as operation
+    from kafka_maintenance.operations.snapshots.pins import pins
+    from kafka_maintenance.operations.snapshots.show import manifest_json
 
     store = existing_store_of(arguments)
     if arguments.cluster is not None:
@@ -161,7 +161,7 @@ def _row(manifest: Any, pin: str | None) -> tuple[str, ...]:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.show import manifest_json, show_snapshot  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.show import manifest_json, show_snapshot
 
     manifest = chosen_snapshot(arguments)
     show(arguments, show_snapshot(manifest), manifest_json(manifest))
@@ -169,7 +169,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.verify import verify_snapshot  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 
     passed_over: list[str] = []  # a newer one that is damaged is what this command is asked for
     manifest = chosen_snapshot(arguments, passed_over=passed_over.append)
@@ -183,8 +183,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    from controller_core.adapters.snapshot.format import table_to_parquet  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import read_tables  # noqa: PLC0415 - as above
+    from controller_core.adapters.snapshot.format import table_to_parquet
+    from kafka_maintenance.operations.snapshots.catalog import read_tables
 
     manifest = chosen_snapshot(arguments)
     counts = {}
@@ -199,7 +199,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 
 def _pin(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.pins import pin  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.pins import pin
 
     manifest = chosen_snapshot(arguments)
     pin(store_of(arguments), manifest, reason=arguments.reason, by=approver_of(arguments), now=datetime.now(UTC))
@@ -208,7 +208,7 @@ def _pin(arguments: argparse.Namespace) -> int:
 
 
 def _unpin(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.pins import unpin  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.pins import unpin
 
     manifest = chosen_snapshot(arguments)
     unpin(store_of(arguments), manifest, reason=arguments.reason, by=approver_of(arguments), now=datetime.now(UTC))
@@ -217,8 +217,8 @@ def _unpin(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots import check as operation  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import check as operation
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster
 
     store = store_of(arguments)
     with Bars() as bars:
@@ -236,8 +236,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _repair(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.repair import carry_out, plan_repairs  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster
+    from kafka_maintenance.operations.snapshots.repair import carry_out, plan_repairs
 
     store = store_of(arguments)
     repairs = plan_repairs(store, arguments.cluster)
@@ -255,8 +255,8 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 
 def _copy(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.copy import copy_snapshots  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster
+    from kafka_maintenance.operations.snapshots.copy import copy_snapshots
 
     store = store_of(arguments)
     require_cluster(store, arguments.cluster)
@@ -274,8 +274,8 @@ def _copy(arguments: argparse.Namespace) -> int:
 
 
 def _compact(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots import compact as operation  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of, require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import compact as operation
+    from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of, require_cluster
 
     store = store_of(arguments)
     require_cluster(store, arguments.cluster)
@@ -310,8 +310,8 @@ def _compact(arguments: argparse.Namespace) -> int:
 
 
 def _retain(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.retention import plan as retention  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import known_clusters, require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.retention import plan as retention
+    from kafka_maintenance.operations.snapshots.catalog import known_clusters, require_cluster
 
     policy = retention.RetentionPolicy(
         last=arguments.keep_last,

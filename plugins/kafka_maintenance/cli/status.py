@@ -6,8 +6,8 @@ from typing import Any, Final
 from controller_core.model.words import counted
 from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, add_store_arguments, show, store_of
 from kafka_maintenance.cli.terminal import Table
+from spark_jobs.severities import SEVERITIES
 
-_SEVERITIES: Final = ("critical", "warning", "info")
 _NEVER: Final = "never"
 _COLUMNS: Final = (
     "severity",
@@ -31,7 +31,7 @@ def add_parsers(commands: Any) -> None:
     )
     command.add_argument(
         "--fail-on",
-        choices=(*_SEVERITIES, _NEVER),
+        choices=(*SEVERITIES, _NEVER),
         default="critical",
         help="the mildest severity that ends with status 4 (default: critical)",
     )
@@ -41,11 +41,11 @@ def add_parsers(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> ExitStatus:
-    from kafka_maintenance.operations.analysis.overviews import (  # noqa: PLC0415 - a quick start of every command
+    from kafka_maintenance.operations.analysis.overviews import (
         newest_overviews,
         require_overview,
     )
-    from kafka_maintenance.operations.record.departures import departures  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.record.departures import departures
 
     store = store_of(arguments)
     newest, gone = require_overview(store), departures(store)
@@ -73,18 +73,18 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
     last = f"{counted(len(rows), 'cluster')}, analysis of {newest.date}"
     table = Table(_COLUMNS, [_cells(row) for row in rows], below=(last,))
     show(arguments, "\n".join([*map(_line, rows), last]), document, table=table)
-    failing = _SEVERITIES[: _SEVERITIES.index(arguments.fail_on) + 1] if arguments.fail_on != _NEVER else ()
+    failing = SEVERITIES[: SEVERITIES.index(arguments.fail_on) + 1] if arguments.fail_on != _NEVER else ()
     return ExitStatus.FOUND if any(row["severity"] in failing for row in rows) else ExitStatus.DONE
 
 
 def _severity(counts: Any) -> str:
     if counts["critical_count"] is None:
         return "not analysed"
-    return next((severity for severity in _SEVERITIES if counts[f"{severity}_count"]), "healthy")
+    return next((severity for severity in SEVERITIES if counts[f"{severity}_count"]), "healthy")
 
 
 def _rank(severity: str) -> int:
-    return (*_SEVERITIES, "not analysed", "healthy").index(severity)
+    return (*SEVERITIES, "not analysed", "healthy").index(severity)
 
 
 def _change(now: Any, before: Any, field: str) -> int | None:
@@ -94,7 +94,7 @@ def _change(now: Any, before: Any, field: str) -> int | None:
 
 
 def _mode(row: dict[str, Any]) -> str:
-    from kafka_maintenance.operations.analysis.overviews import mode_text  # noqa: PLC0415 - a quick start of every command
+    from kafka_maintenance.operations.analysis.overviews import mode_text
 
     if row["left_zookeeper"]:
         return f"KRaft since {row['left_zookeeper'][:10]}"

@@ -28,15 +28,15 @@ class Table(NamedTuple):
 
 def on_terminal() -> bool:
     """Whether standard output is a terminal, or is asked to be treated as one (`FORCE_COLOR`, `TTY_COMPATIBLE`)."""
-    from rich.console import Console  # noqa: PLC0415 - a command that prints a document starts faster
+    from rich.console import Console
 
     return Console().is_terminal
 
 
 def print_table(table: Table) -> None:
     """The table on a terminal, its known words coloured; a long cell is folded, never cut."""
-    from rich.console import Console  # noqa: PLC0415 - as above
-    from rich.table import Table as RichTable  # noqa: PLC0415 - as above
+    from rich.console import Console
+    from rich.table import Table as RichTable
 
     console = Console(highlight=False)
     drawn = RichTable(box=None, header_style="bold", padding=(0, 2, 0, 0))
@@ -54,8 +54,8 @@ def print_table(table: Table) -> None:
 
 def print_markdown(text: str) -> None:
     """Markdown, rendered."""
-    from rich.console import Console  # noqa: PLC0415 - as above
-    from rich.markdown import Markdown  # noqa: PLC0415 - as above
+    from rich.console import Console
+    from rich.markdown import Markdown
 
     Console().print(Markdown(printable(text, keep="\n")))
 
@@ -68,7 +68,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def _cell(text: str) -> Any:
-    from rich.text import Text  # noqa: PLC0415 - as above
+    from rich.text import Text
 
     cell = Text(printable(text))
     style = next((style for word, style in _STYLES.items() if text.startswith(word)), None)

@@ -68,8 +68,8 @@ def _add_import(commands: Any) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from controller_core.adapters.zookeeper_files.data_directory import DataDirectory  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.snapshots import import_files as operation  # noqa: PLC0415 - as above
+    from controller_core.adapters.zookeeper_files.data_directory import DataDirectory
+    from kafka_maintenance.operations.snapshots import import_files as operation
 
     with Bars("import") as bars:
         found = operation.import_files(
@@ -160,7 +160,7 @@ def _add_export(commands: Any) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.restore import zookeeper_snapshot as operation  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.restore import zookeeper_snapshot as operation
 
     with Bars("export"), writing(arguments.zookeeper_snapshot):
         exported = operation.export_snapshot(

@@ -20,6 +20,7 @@ from kafka_maintenance.connections.fields import (
     text_of,
     truth_of,
 )
+from spark_jobs.severities import SEVERITIES
 
 if TYPE_CHECKING:  # boto3 and kazoo are slow to import, and reading a DAG needs neither
     from controller_core.adapters.zookeeper.address import ClusterAddress
@@ -28,7 +29,7 @@ if TYPE_CHECKING:  # boto3 and kazoo are slow to import, and reading a DAG needs
 
 CLUSTERS_VARIABLE = "kafka_maintenance_clusters"
 ZOOKEEPER_PORT = 2181
-ALARM_SEVERITIES: Final = ("critical", "warning", "info", "none")
+ALARM_SEVERITIES: Final = (*SEVERITIES, "none")
 CLUSTER_FIELDS: Final = (
     "chroot",
     "auth",

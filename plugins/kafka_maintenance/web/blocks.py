@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 Tone = Literal["critical", "warning", "info", "good", "quiet"]
-SEVERITIES: Final = ("critical", "warning", "info")
 ROWS_SHOWN_MAX: Final = 500
 """Rows of a table in the page; the download has all that the page read."""
 

@@ -19,8 +19,8 @@ from kafka_maintenance.operations.analysis.overviews import Overview, newest_ove
 from kafka_maintenance.operations.analysis.tables import rows_of
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.catalog import at_once
+from spark_jobs.severities import SEVERITIES
 
-SEVERITIES: Final = ("critical", "warning", "info")
 """The worst first."""
 _COLUMNS: Final = ("cluster", "kind", "severity", "topic", "partition", "brokers", "detail", "cause")
 

@@ -15,7 +15,6 @@ from kafka_maintenance.operations.analysis.overviews import Overview, is_judged,
 from kafka_maintenance.operations.analysis.tables import rows_of, table_of
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import (
-    SEVERITIES,
     Block,
     Cell,
     Choice,
@@ -35,6 +34,7 @@ from kafka_maintenance.web.views.clusters import DATES_SHOWN
 from kafka_maintenance.web.views.compare import compare_blocks
 from kafka_maintenance.web.views.drill import drill_blocks
 from kafka_maintenance.web.views.topic import topics_table
+from spark_jobs.severities import SEVERITIES
 
 Row = Mapping[str, Any]
 _date: Final = itemgetter("date")

@@ -21,7 +21,6 @@ from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.record.departures import Departure, departures
 from kafka_maintenance.operations.snapshots.catalog import at_once, newest_snapshot
 from kafka_maintenance.web.blocks import (
-    SEVERITIES,
     Cell,
     Column,
     Facts,
@@ -35,6 +34,7 @@ from kafka_maintenance.web.blocks import (
     age_text,
     number,
 )
+from spark_jobs.severities import SEVERITIES
 
 DATES_SHOWN: Final = 30
 ROWS_SHOWN_MAX: Final = 2000
