@@ -177,9 +177,12 @@ def test_a_damaged_receipt_is_shown_as_it_lies_in_the_store(bag, tmp_path):
     from kafka_maintenance.web.views.record import receipt_blocks
 
     store = FolderStore(tmp_path)
-    store.put("v1/receipts/cluster=alpha/d1/0001-started.json", b'{"event": "started", "approver": "olivia"}')
+    store.put(
+        "v1/receipts/cluster=alpha/d1/0001-started.json",
+        b'{"event": "started", "at": "2026-11-21T03:00:00+00:00", "approver": "olivia"}',
+    )
     store.put("v1/receipts/cluster=alpha/d1/0002-done.json", b'{"event": "oli\xff')
     whole, damaged = receipt_blocks(store, "alpha", "d1", step_count=None)[-1].rows
-    assert [cell.text for cell in whole[1:6]] == ["started", "-", "-", "-", "olivia"]
+    assert [cell.text for cell in whole[1:6]] == ["started", "-", "2026-11-21 03:00:00", "-", "olivia"]
     assert damaged[1].text == "damaged"
     assert '{"event": "oli\ufffd' in damaged[6].text
