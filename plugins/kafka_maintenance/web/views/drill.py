@@ -16,7 +16,7 @@ _DRILLS_SHOWN: Final = 15
 
 
 def drill_blocks(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
-    """Which broker, pair of brokers or rack hurts most when it fails.
+    """The failure of which broker, pair of brokers or rack makes most partitions unavailable.
 
     Args:
         store: where the analysis is.
