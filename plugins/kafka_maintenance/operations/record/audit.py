@@ -37,7 +37,8 @@ KEY_FILE_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_KEY_FILE"
 PUBLIC_KEYS_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_PUBLIC_KEYS"
 FIELD: Final = "audit"
 _FIRST: Final = "0" * 64
-_ENTRY: Final = re.compile(r"[0-9]{8,}\.json")
+_ENTRY: Final = re.compile(r"[0-9]{8}\.json")
+_NUMBER_MAX: Final = 99_999_999
 _ATTEMPTS: Final = 50
 _READS_AT_ONCE: Final = 16
 _PEM_END: Final = "-----END PUBLIC KEY-----"
@@ -149,6 +150,7 @@ class AuditChain:
         Raises:
             ObjectExistsError: another record lies at `copy`.
             ClusterBusyError: others append all the time.
+            RefusedError: the chain is at the last number that there is.
             ObjectStoreError: it is not recorded, so nothing that needs it may be done.
             AuditSinkError: it was not delivered, and the settings want that it is.
         """
@@ -164,6 +166,13 @@ class AuditChain:
     def _appended(self, event: str, copy: str, record: Mapping[str, Any]) -> bytes:
         for _ in range(_ATTEMPTS):
             number, previous = self._tail or self._read_tail()
+            if number == _NUMBER_MAX:
+                key = entry_key(self._cluster, number)
+                raise RefusedError(
+                    f"{event} of {self._cluster!r} not recorded: expected room behind the last entry of its audit chain, found the last "
+                    f"number that there is, {self._store.uri_of(key)}: somebody else put it, or one before it, there; `kafka-maintenance audit verify` names "
+                    "the first entry behind the gap: move the entries from there on away, and run again"
+                )
             who = {"host": socket.gethostname(), "os_user": _os_user(), "version": __version__}
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
             link = {"number": number + 1, "previous": previous, "event": event, "copy": copy, "at": at, **who}

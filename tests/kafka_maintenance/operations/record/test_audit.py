@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
+from kafka_maintenance.operations.errors import ClusterBusyError, RefusedError
 from kafka_maintenance.operations.record.audit import AuditChain, Keys, audit_findings, entries, refuse_removed
 
 RECEIPT = "v1/receipts/cluster=alpha/d/"
@@ -19,7 +20,9 @@ def store(request):
     return store
 
 
-@pytest.mark.parametrize("name", ["00000002.json.bak", "notes.txt", ".nfs0001", "2.json", "00000001/x"])
+@pytest.mark.parametrize(
+    "name", ["00000002.json.bak", "notes.txt", ".nfs0001", "2.json", "00000001/x", "100000000.json"]
+)
 def test_an_object_beside_the_entries_is_named_and_holds_nothing_up(store, name):
     odd = f"v1/audit/cluster=alpha/{name}"
     store.put(odd, b"x")
@@ -28,6 +31,19 @@ def test_an_object_beside_the_entries_is_named_and_holds_nothing_up(store, name)
     assert len(list(entries(store, "alpha"))) == 3
     count, _, (finding,) = audit_findings(store, "alpha", keys=Keys())
     assert (count, finding.key, "is no entry" in finding.what) == (3, odd, True)
+
+
+def test_an_entry_of_the_last_number_is_named_by_what_cannot_be_recorded(store):
+    odd = "v1/audit/cluster=alpha/99999999.json"
+    store.put(odd, b"{}")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match=f"not recorded: .*{store.uri_of(odd)}.* move the entries") as refused:
+            AuditChain(store, "alpha", keys=Keys()).append("x", f"{RECEIPT}0003-done.json", {})
+        assert not isinstance(refused.value, ClusterBusyError)
+    assert [finding.key for finding in audit_findings(store, "alpha", keys=Keys())[2]] == [odd]
+    store.delete(odd)
+    AuditChain(store, "alpha", keys=Keys()).append("x", f"{RECEIPT}0003-done.json", {})
+    assert audit_findings(store, "alpha", keys=Keys())[2] == ()
 
 
 def test_entries_and_records_are_read_several_at_a_time(store, monkeypatch):
