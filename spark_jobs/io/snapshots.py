@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
+from controller_core.adapters.snapshot.format import table_from_parquet
 from controller_core.adapters.snapshot.manifest import MANIFEST, RAW, Manifest, StoredObject, parse_manifest
 from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_later
-from controller_core.model.errors import ControllerCoreError
+from controller_core.model.errors import ControllerCoreError, ObjectDamagedError
 from spark_jobs import schemas
 from spark_jobs.io.arrow import arrow_type, same_type
 from spark_jobs.io.datasets import driver_rows
@@ -152,25 +153,25 @@ def damaged(spark: SparkSession, needed: Iterable[tuple[Snapshot, str]], *, deco
                 reason = f"{entry.table}.parquet has the {field} {row[field]!s:.12}, its manifest says {expected!s:.12}"
                 found[snapshot.uri] = _problem(snapshot, DatasetError(reason))
         if row["error"] is not None and snapshot.uri not in found:
-            found[snapshot.uri] = _problem(snapshot, DatasetError(f"{entry.table}.parquet: {row['error']}"))
+            found[snapshot.uri] = _problem(snapshot, DatasetError(row["error"]))
     return list(found.values())
 
 
 def _decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Files with the first error that decoding their `content` gives; null where there is none, or no content."""
     for batch in batches:
-        errors = [_decode_error(content.as_py()) for content in batch.column("content")]
+        errors = list(map(_decode_error, batch.column("content").to_pylist(), batch.column("path").to_pylist()))
         kept = batch.select(["path", "size", "sha256"])
         yield pa.RecordBatch.from_arrays([*kept.columns, pa.array(errors, pa.string())], [*kept.schema.names, "error"])
 
 
-def _decode_error(content: bytes | None) -> str | None:
+def _decode_error(content: bytes | None, uri: str) -> str | None:
     if content is None:
         return None
     try:
-        pq.read_table(pa.BufferReader(content))
-    except (pa.ArrowException, OSError) as error:
-        return f"{type(error).__name__}: {error}"
+        table_from_parquet(content, uri)
+    except ObjectDamagedError as error:
+        return str(error)
     return None
 
 

@@ -1,10 +1,13 @@
 """Snapshots of a store that is read as it lies: one that cannot be read is told, and ends nothing."""
 
+import pyarrow as pa
 import pytest
 from pyarrow import fs as arrow_fs
 
+from controller_core.adapters.snapshot import format as snapshot_format
+from controller_core.adapters.snapshot.format import table_to_parquet
 from spark_jobs.io.folders import Folder
-from spark_jobs.io.snapshots import Problem, _open_snapshot
+from spark_jobs.io.snapshots import Problem, _decode_error, _open_snapshot
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,13 @@ def test_a_manifest_that_nobody_can_read_is_a_problem_of_its_cluster(tmp_path, c
     found = _open_snapshot(Folder(arrow_fs.LocalFileSystem(), str(place), str(place)), frozenset(), ())
     assert isinstance(found, Problem)
     assert (found.cluster, found.snapshot_id, found.stage, found.date) == ("alpha", "one", "read", "2026-11-20")
+
+
+def test_a_file_that_decodes_to_more_than_any_of_ours_is_not_decoded(monkeypatch):
+    """A worker of Spark would die of it, and tell nobody which snapshot is to blame."""
+    content = table_to_parquet(pa.table({"topic": ["0" * 1000] * 3000}))
+    assert _decode_error(content, "topics.parquet") is None
+    monkeypatch.setattr(snapshot_format, "UNCOMPRESSED_BYTES_MAX", 1 << 20)
+    assert "object 'topics.parquet' not read: expected at most 1048576 bytes" in str(
+        _decode_error(content, "topics.parquet")
+    )
