@@ -15,9 +15,16 @@ from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.tree_writer import NewZnode, raise_version
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
-from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
+from controller_core.model.errors import (
+    BadVersionError,
+    ConnectionLostError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    TooLargeZnodeError,
+)
 from controller_core.model.words import counted
-from controller_core.ports.zookeeper import Check, Create, Delete, Operation, Set, ZooKeeper
+from controller_core.ports.zookeeper import Check, Create, Delete, Operation, Set, ZnodeStat, ZooKeeper
 from kafka_maintenance.operations.apply.checks import refuse_beside
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
@@ -36,12 +43,13 @@ from kafka_maintenance.operations.restore.document import Step, content_sum, dif
 from kafka_maintenance.operations.restore.identity import require_same_cluster
 from kafka_maintenance.operations.restore.over import read_target
 from kafka_maintenance.operations.restore.part import brokers_of
-from kafka_maintenance.operations.restore.plan import assumed_acls, require_login_for
+from kafka_maintenance.operations.restore.plan import LARGE_BYTES, assumed_acls, require_login_for
 from kafka_maintenance.operations.restore.whole import require_no_brokers
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
 TRANSACTION_BYTES_MAX: Final = 400_000
 TRANSACTION_STEPS_MAX: Final = 50
+_READ_AHEAD: Final = 1000
 _LOCK_WAIT_S: Final = 30.0
 _LOCK_HOME: Final = LOCK_PATH.rpartition("/")[0]
 
@@ -77,6 +85,7 @@ def apply_steps(
         RefusedError: the target is not as planned, also when somebody else wrote meanwhile.
         ClusterBusyError: another run, or another plan of ours that waits, is at work; nothing was written.
         NotFinishedError: the lock was lost.
+        TooLargeZnodeError: a znode is likely more than the server takes.
     """
     originals = {znode.path: znode for znode in content.znodes}
     steps = plan_steps(document)
@@ -118,11 +127,14 @@ def _undone(
     scope: RestoreScope,
     listening: Collection[str],
 ) -> Iterator[tuple[Step, list[Operation]]]:
-    """The steps whose data is still to be written, each read when its turn comes."""
-    for step in steps:
-        operations = [] if step.acl is not None else _operations(session, step, originals, scope, listening)
-        if operations:
-            yield step, operations
+    """The steps whose data is still to be written; what stands there is read ahead, and a transaction fails where it changed since."""
+    writing = [step for step in steps if step.acl is None]
+    for first in range(0, len(writing), _READ_AHEAD):
+        some = writing[first : first + _READ_AHEAD]
+        for step, there in zip(some, session.get_many([step.path for step in some]), strict=True):
+            operations = _operations(step, there, originals, scope, listening)
+            if operations:
+                yield step, operations
 
 
 def _transactions(steps: Iterable[tuple[Step, list[Operation]]]) -> Iterator[tuple[int, list[Operation]]]:
@@ -196,17 +208,23 @@ def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: Restore
 
 
 def _operations(
-    session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope, listening: Collection[str]
+    step: Step,
+    there: tuple[bytes, ZnodeStat] | None,
+    originals: Mapping[str, NewZnode],
+    scope: RestoreScope,
+    listening: Collection[str],
 ) -> list[Operation]:
     """What carries out a step; nothing when it is done already. The znode and its notice are one transaction."""
-    operations = _removal(session, step) if step.delete else _writing(session, step, originals, scope)
+    operations = _removal(step, there) if step.delete else _writing(step, there, originals, scope)
     notice = notice_of(step.path)
     if operations and notice is not None and parent_of_notice(step.path) in listening:
         operations.append(Create(path=notice[0], data=notice[1], sequential=True))
     return operations
 
 
-def _writing(session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope) -> list[Operation]:
+def _writing(
+    step: Step, there: tuple[bytes, ZnodeStat] | None, originals: Mapping[str, NewZnode], scope: RestoreScope
+) -> list[Operation]:
     original = originals.get(step.path)
     anew = original is not None and is_anew(step.path, scope)
     data = (recreated_topic(original.data, step.path) if anew else original.data or b"") if original else b""
@@ -215,10 +233,7 @@ def _writing(session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], 
             f"restore not applied: {step.path!r} is not in the snapshot with the planned content; apply with the same key "
             "file as planned, or plan again"
         )
-    try:
-        found, stat = session.get(step.path)
-    except NoNodeError:
-        found, stat = None, None
+    found, stat = there or (None, None)
     if found is not None and (not differs(found, data) or (anew and same_assignment(found, data, step.path))):
         return []
     if (stat.mzxid if stat else None) != step.expected_mzxid:
@@ -242,11 +257,10 @@ def _require_read(step: Step, found: bytes | None, data: bytes | None) -> None:
         )
 
 
-def _removal(session: ZooKeeper, step: Step) -> list[Operation]:
-    try:
-        found, stat = session.get(step.path)
-    except NoNodeError:
+def _removal(step: Step, there: tuple[bytes, ZnodeStat] | None) -> list[Operation]:
+    if there is None:
         return []
+    found, stat = there
     if stat.mzxid != step.expected_mzxid:
         raise RefusedError(
             f"restore not applied at {step.path!r}: expected {_written(step.expected_mzxid)}, found {_written(stat.mzxid)}; the "
@@ -273,6 +287,15 @@ def _commit(session: ZooKeeper, guards: Sequence[Check], batch: Sequence[Operati
             f"restore stopped: {error}; the cluster changed while it was applied. What was written stays and is right; plan "
             "again for the rest"
         ) from error
+    except ConnectionLostError as error:
+        for each in batch:
+            if isinstance(each, Create | Set) and len(each.data) > LARGE_BYTES:
+                raise TooLargeZnodeError(
+                    f"znode {each.path!r} not written: expected an answer, but the connection broke; its {len(each.data)} bytes and what a "
+                    "transaction has around them are likely more than the server's jute.maxbuffer (1,048,575 by default): raise that on "
+                    "every server, then apply again"
+                ) from error
+        raise
 
 
 def _cluster_guard(session: ZooKeeper, steps: Sequence[Step]) -> list[Check]:

@@ -61,7 +61,7 @@ from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
 NOT_OF_ONE_MOMENT: Final = "NOT of one moment"
 _DAYS_MAX: Final = 100  # a server before 3.6 never gives a consistent one: nobody waits for all manifests of a decade
-_LARGE_BYTES: Final = (
+LARGE_BYTES: Final = (
     1_000_000  # ZooKeeper `jute.maxbuffer`: a server takes requests of up to 1,048,575 bytes by default
 )
 
@@ -247,11 +247,11 @@ def _opened_note(raw: pa.Table, scope: RestoreScope) -> str | None:
 
 
 def _size_note(steps: Iterable[Step]) -> str | None:
-    large = [step for step in steps if step.size > _LARGE_BYTES]
+    large = [step for step in steps if step.size > LARGE_BYTES]
     if not large:
         return None
     largest = max(large, key=lambda step: step.size)
     return (
-        f"{counted(len(large), 'znode')} of more than {_LARGE_BYTES:,} bytes, the largest {largest.path} with {largest.size:,}: a server "
+        f"{counted(len(large), 'znode')} of more than {LARGE_BYTES:,} bytes, the largest {largest.path} with {largest.size:,}: a server "
         "refuses them if its jute.maxbuffer is not raised above that (1,048,575 by default)"
     )

@@ -2,6 +2,8 @@
 
 import pytest
 
+from controller_core.adapters.zookeeper.session import KazooZooKeeper
+from controller_core.model.errors import TooLargeZnodeError
 from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.record.receipts import read_events
@@ -60,3 +62,31 @@ def test_a_child_that_somebody_created_since_the_plan_stops_the_removal(kafka, s
         apply(store, stored, chroot)
     assert [kafka.exists(f"/config/topics/{name}") is None for name in ("a", "b")] == [False, True]
     assert [each.event for each in read_events(store, "alpha", stored.digest)] == ["started", "intended"]
+
+
+def test_a_znode_that_fits_a_request_of_its_own_and_no_transaction_is_named(stopped, store, chroot):
+    """What Kafka wrote by a request of its own is around it in a transaction with the guards of the restore."""
+    path = "/config/topics/large"
+    stopped.create(path, b"")
+    stopped.set(path, b"x" * 1_048_450, 0)
+    manifest = taken(chroot, store)
+    stopped.delete(path, -1)
+    stored = plan(store, manifest, chroot, whole=True, fill=True)
+    with pytest.raises(TooLargeZnodeError, match=f"'{path}' not written: .* its 1048450 bytes .*jute.maxbuffer"):
+        apply(store, stored, chroot)
+
+
+def test_what_stands_there_is_read_many_znodes_at_a_time(stopped, store, chroot, monkeypatch):
+    """One by one, a tree of 200,000 partitions would be waited for in 400,000 round trips."""
+    for number in range(60):
+        stopped.create(f"/config/topics/t{number}", b"{}")
+    manifest = taken(chroot, store)
+    for number in range(60):
+        stopped.delete(f"/config/topics/t{number}", -1)
+    stored = plan(store, manifest, chroot, whole=True, fill=True)
+    read, real = [], KazooZooKeeper.get
+    monkeypatch.setattr(
+        KazooZooKeeper, "get", lambda self, path, **given: (read.append(path), real(self, path, **given))[1]
+    )
+    assert apply(store, stored, chroot).written == 60
+    assert not any(path.startswith("/config/topics/") for path in read)
