@@ -4,6 +4,7 @@ import functools
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -324,6 +325,22 @@ def test_a_writer_killed_half_way_leaves_nothing_visible(tmp_path):
     store.put("whole", b"1")
     (tmp_path / INCOMING / "4711-dead").write_bytes(b"half")
     assert list(store.list("")) == ["whole"]
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["a folder", "a link that somebody put in its place"])
+def test_the_probe_takes_away_what_killed_writers_left_a_day_ago(tmp_path, linked):
+    store, aside = FolderStore(tmp_path / "store"), tmp_path / "store" / INCOMING
+    store.put("whole", b"1")
+    if linked:
+        aside.rmdir()
+        (tmp_path / "foreign").mkdir()
+        aside.symlink_to(tmp_path / "foreign")
+    for name, age_h in (("4711-dead", 25), ("4712-at-work", 23)):
+        (aside / name).write_bytes(b"half")
+        os.utime(aside / name, (time.time() - age_h * 3600,) * 2)
+    store.probe()
+    assert sorted(path.name for path in aside.iterdir()) == ["4711-dead", "4712-at-work"][not linked :]
+    assert list(store.list("whole")) == ["whole"]
 
 
 def test_nobody_listens():

@@ -21,6 +21,7 @@ from controller_core.ports.object_store import (
 )
 
 _WRITE_REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_ASIDE_MAX_S: Final = 86_400
 
 
 class FolderStore:
@@ -92,6 +93,7 @@ class FolderStore:
 
     def probe(self) -> None:
         probe_store(self)
+        self._sweep()
 
     def _publish(self, key: str, write: Callable[[Path], None], show: Callable[[Path, Path], object]) -> None:
         """Writes aside, then shows under the final name, then syncs the folders in between."""
@@ -113,6 +115,22 @@ class FolderStore:
                 _sync_folders((target.parent, *(folder.parent for folder in made)))
             finally:
                 aside.unlink(missing_ok=True)
+
+    def _sweep(self) -> None:
+        """Removes what killed writers left aside a day ago, by the disk's own clock: the probe was written there a moment ago.
+
+        Who writes the store may put a link in the folder's place: what a link leads to is not ours.
+        """
+        with suppress(OSError):  # it belongs to somebody else, or is a link
+            folder = os.open(self._root / INCOMING, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                now = os.fstat(folder).st_mtime
+                for entry in os.scandir(folder):
+                    with suppress(OSError):  # a neighbour was quicker
+                        if entry.stat(follow_symlinks=False).st_mtime < now - _ASIDE_MAX_S:
+                            os.unlink(entry.name, dir_fd=folder)
+            finally:
+                os.close(folder)
 
     def _path(self, key: str) -> Path:
         path = self._root / checked_key(key)
