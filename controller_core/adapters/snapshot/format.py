@@ -134,7 +134,7 @@ def raw_from_parquet(content: bytes, uri: str) -> pa.Table:
         )
     try:
         return table.select(RAW.names).cast(RAW).replace_schema_metadata(None)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, ValueError) as error:  # ValueError: a null where none may be
         raise ObjectDamagedError(
             f"snapshot {uri!r} not read: expected the types of {RAW.names}, found others ({error}); verify the store"
         ) from error
@@ -173,7 +173,7 @@ def table_from_parquet(content: bytes, uri: str, columns: Sequence[str] | None =
     footer = require_bounded(content, uri)
     try:
         return _decoded(content, uri, footer, columns)
-    except (pa.ArrowException, OSError, KeyError) as error:
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise _no_parquet(uri, error) from error
 
 

@@ -89,6 +89,7 @@ def test_a_table_read_in_parts_is_the_table(monkeypatch):
     "change",
     [
         pytest.param(lambda table: table.set_column(0, "path", pa.array([{"a": 1}])), id="another type"),
+        pytest.param(lambda table: table.set_column(0, "path", pa.array([None], pa.string())), id="a null"),
         pytest.param(lambda table: table.append_column("path", table["path"]), id="a name twice"),
     ],
 )

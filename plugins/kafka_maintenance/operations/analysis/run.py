@@ -280,7 +280,7 @@ def _compact(
                     write_whole(path, content)
         except (ObjectDamagedError, ObjectMissingError):
             return None
-        return files
+        return files if files.keys() >= set(OF_HISTORY) else None
 
     found = compact.compacts_for(store, manifests)
     pairs = [(files, one[1]) for files, one in zip(at_once(brought, found), found, strict=True) if files is not None]

@@ -40,6 +40,8 @@ ORDER: Final[Mapping[str, Sequence[str]]] = {
 ROWS_MAX: Final = 5_000_000
 """Partition rows of a month; of a cluster with more the snapshots are read: they have many rows for each object already."""
 _UNREADABLE: Final = (ObjectDamagedError, ObjectMissingError)
+_OTHER_COLUMNS: Final = (KeyError, ValueError, pa.ArrowException)
+"""What `select` and `cast` raise: of a column that is not there, of nulls where none may be, of another type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,11 @@ def _tables_of(store: ObjectStore, before: Compact | None, known: list[Manifest]
 def _read(store: ObjectStore, compact: Compact, name: str) -> pa.Table:
     for stored in compact.objects:
         if stored.table == name:
-            return table_from_parquet(checked_object(store, stored), store.uri_of(stored.key)).cast(TABLES[name])
+            found = table_from_parquet(checked_object(store, stored), store.uri_of(stored.key))
+            try:
+                return found.select(TABLES[name].names).cast(TABLES[name])
+            except _OTHER_COLUMNS as error:
+                raise ObjectDamagedError(_unread(store.uri_of(stored.key), f"other columns, {error}")) from error
     raise ObjectDamagedError(f"compact history of {compact.cluster!r}, {compact.month}: it has no table {name!r}")
 
 
@@ -227,7 +233,7 @@ def _rows_of(store: ObjectStore, manifest: Manifest) -> dict[str, pa.Table] | No
         found = {
             name: read_table(store, manifest, name).select(TABLES[name].names).cast(TABLES[name]) for name in ORDER
         }
-    except (*_UNREADABLE, KeyError, pa.ArrowException):
+    except (*_UNREADABLE, *_OTHER_COLUMNS):
         return None
     for table in found.values():
         for column, own in (("cluster", manifest.cluster), ("snapshot_id", manifest.snapshot_id)):

@@ -96,7 +96,7 @@ def _table_findings(
         there = table.drop_columns(sorted(later.difference(stored.column_names)))
         try:
             same = stored.select(there.column_names).cast(there.schema).equals(there)
-        except (pa.ArrowException, KeyError):
+        except (pa.ArrowException, KeyError, ValueError):  # ValueError: a null where none may be
             same = False
         if not same:
             findings.append(

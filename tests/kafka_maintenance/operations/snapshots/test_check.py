@@ -66,6 +66,11 @@ def other_table(store, name, change_of):
     rewritten(store, objects=tuple(made if each.key == key else each for each in manifest.objects))
 
 
+def with_nulls(table, name):
+    at = table.column_names.index(name)
+    return table.set_column(at, name, pa.nulls(table.num_rows, pa.string()))
+
+
 def copied(store, old, new):
     for key in store.list(manifest_of(store).prefix):
         store.put(key.replace(old, new), store.get(key))
@@ -92,6 +97,16 @@ DAMAGES = {
         lambda s: other_table(s, "topics", lambda t: t.slice(1)),
         "topics.parquet",
         "is not what today's code decodes from raw",
+    ),
+    "a table has a null where none may be": (
+        lambda s: other_table(s, "topics", lambda t: with_nulls(t, "topic")),
+        "topics.parquet",
+        "is not what today's code decodes from raw",
+    ),
+    "raw has a null where none may be": (
+        lambda s: other_table(s, "raw", lambda t: with_nulls(t, "path")),
+        "raw.parquet",
+        "expected the types of",
     ),
     "raw names a path twice": (
         lambda s: other_table(

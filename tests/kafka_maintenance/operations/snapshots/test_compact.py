@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore, open_store
@@ -114,6 +115,28 @@ def test_what_is_damaged_is_told_passed_over_and_made_again(store, damage):
     assert check_compact(store, "alpha", MONTH) == []
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param(lambda table: table.drop_columns(["leader_epoch"]), 1, id="a column that came later is not there"),
+        pytest.param(lambda table: table.append_column("x", table["topic"]), 0, id="one of a newer program is there"),
+        pytest.param(lambda table: table.set_column(3, "topic", pa.nulls(len(table), pa.null())), 1, id="another type"),
+    ],
+)
+def test_the_files_of_another_version_of_the_program_are_no_obstacle(store, monkeypatch, change, told):
+    publish_days(store, range(3))
+    with monkeypatch.context() as other:
+        write = compact.table_to_parquet
+        other.setattr(
+            compact, "table_to_parquet", lambda table: write(change(table) if "topic" in table.column_names else table)
+        )
+        keep_compact(store, "alpha", MONTH)
+    assert len(check_compact(store, "alpha", MONTH)) == told
+    publish(world(-1), store)
+    assert len(keep_compact(store, "alpha", MONTH).snapshots) == 4
+    assert check_compact(store, "alpha", MONTH) == []
+
+
 @pytest.mark.parametrize("accident", ["killed", "damaged"])
 def test_no_row_of_a_snapshot_that_is_gone_stays_behind(store, monkeypatch, accident):
     """Neither of a run that was killed before it named its files, nor of one whose document cannot be read any more."""
@@ -199,6 +222,14 @@ def test_staging_fetches_the_snapshots_where_the_compact_history_is_damaged(stor
     store.delete(keep_compact(store, "alpha", MONTH).objects[1].key)
     inputs = (staged(store, manifests, tmp_path).folder / "inputs").read_text().splitlines()[1:]
     assert len(inputs) == 4
+    assert compact_said(tmp_path)["snapshots"] == []
+
+
+def test_staging_passes_over_a_compact_history_without_one_of_its_tables(store, tmp_path):
+    manifests = publish_days(store, range(4))
+    kept = keep_compact(store, "alpha", MONTH)
+    compact._publish(store, replace(kept, objects=kept.objects[1:]))
+    staged(store, manifests, tmp_path)
     assert compact_said(tmp_path)["snapshots"] == []
 
 
