@@ -12,6 +12,7 @@ from kafka_maintenance.operations.apply.executions import UNKNOWN_KIND, executio
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.web.blocks import Launches, Note
 from kafka_maintenance.web.render import page_html
+from kafka_maintenance.web.views import record
 from kafka_maintenance.web.views.execution import STEPS_SHOWN_MAX, Act, execution_page
 from kafka_maintenance.web.views.executions import executions_page
 from kafka_maintenance.web.views.record import read_record
@@ -26,8 +27,9 @@ NOW = BEGAN + timedelta(minutes=70)
 def page_of(events, withheld=lambda *_: ""):
     store = MemoryStore()
     put_record(store, "alpha", DIGEST, events)
-    record = read_record(store, "alpha", DIGEST)
-    return execution_page(record, dag_of=lambda name: f"{name}__alpha", withheld=withheld, now=NOW)
+    return execution_page(
+        read_record(store, "alpha", DIGEST), dag_of=lambda name: f"{name}__alpha", withheld=withheld, now=NOW
+    )
 
 
 def launches(page):
@@ -172,6 +174,21 @@ def test_what_is_not_there_or_damaged_is_said():
         ["reassign partitions on alpha", "done", "68 min"],
     ]
     assert "0001-started.json not read: Expecting" in page_html(page, nonce="n")
+
+
+@pytest.mark.parametrize(
+    ("read_max", "unread", "first"),
+    [(record.EVENTS_READ_MAX, "", "verified"), (900, "1,202 events after the first one are not read", "not read")],
+)
+def test_a_long_record_ends_with_its_last_event(monkeypatch, read_max, unread, first):
+    """The middle of one that is too long to be read is left out."""
+    monkeypatch.setattr(record, "EVENTS_READ_MAX", read_max)
+    asked = [(event, step, 1, {}) for step in range(700) for event in ("intended", "requested", "verified")]
+    page = page_of([("started", None, 0, started(steps=700)), *asked, ("done", None, 2, {})])
+    facts = {name: cell.text for block in page.head for name, cell in getattr(block, "facts", ())}
+    assert (facts["State"], page.refresh_s, list(launches(page))) == ("done", None, ["Roll back"])
+    assert "; ".join(block.text for block in page.head if isinstance(block, Note)).startswith(unread)
+    assert [row[1] for row in texts(page.table("steps-table"))[::699]] == [first, "verified"]
 
 
 ENTRY = {"event": "started", "step": None, "at": BEGAN.isoformat(), "run": "r", "approver": "olivia", "detail": {}}

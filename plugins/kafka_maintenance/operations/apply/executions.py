@@ -25,7 +25,14 @@ from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, find_ex
 from kafka_maintenance.operations.apply.throttle import end_throttle, left_over
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
-from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, read_events, receipt_prefix
+from kafka_maintenance.operations.record.receipts import (
+    Event,
+    EventKind,
+    ReceiptLog,
+    in_order,
+    read_events,
+    receipt_prefix,
+)
 from kafka_maintenance.operations.record.state_changes import AFTER, BEFORE
 
 _BEGINNING = re.compile("[0-9a-f]{1,64}")
@@ -67,7 +74,8 @@ def executions(
         get: key → content, for whoever keeps what was read: an entry never changes. None: that of the store.
     """
     folders: dict[str, tuple[str, str]] = {}
-    for key in store.list(_RECEIPTS if cluster is None else receipt_prefix(require_name(cluster, "cluster"), "")[:-1]):
+    root = _RECEIPTS if cluster is None else receipt_prefix(require_name(cluster, "cluster"), "")[:-1]
+    for key in in_order(store.list(root)):
         folder, _, _ = key.rpartition("/")
         folders.setdefault(folder, (key, key))
         folders[folder] = (folders[folder][0], key)

@@ -26,7 +26,7 @@ from controller_core.znodes.paths import CONFIG, CONFIG_CHANGE_PREFIX, CONFIG_CH
 from kafka_maintenance.operations.apply.execution import end_execution
 from kafka_maintenance.operations.apply.run import Run
 from kafka_maintenance.operations.errors import LockLostError
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, receipt_prefix
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, in_order, receipt_prefix
 
 TRIES_MAX = 5
 """How often a write is tried whose znode somebody else changes meanwhile."""
@@ -126,7 +126,7 @@ def left_over(store: ObjectStore, cluster: str) -> tuple[str, ...]:
     """Digests of the plans whose record says that a throttle was set and not taken back."""
     root = receipt_prefix(cluster, "").rstrip("/") + "/"
     last: dict[str, str] = {}
-    for key in store.list(root):
+    for key in in_order(store.list(root)):
         digest, _, name = key.removeprefix(root).partition("/")
         event = name.removesuffix(".json").partition("-")[2]
         if event in {EventKind.THROTTLED, EventKind.UNTHROTTLED}:

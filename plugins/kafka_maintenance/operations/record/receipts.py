@@ -80,10 +80,20 @@ def receipt_prefix(cluster: str, digest: str) -> str:
     return f"v1/receipts/cluster={cluster}/{digest}/"
 
 
+def in_order(keys: Iterable[str]) -> list[str]:
+    """Keys of receipts, each receipt's in the order of its events: from the 10,000th on a number has five digits, which a store sorts elsewhere."""
+
+    def place(key: str) -> tuple[str, int, str]:
+        folder, _, name = key.rpartition("/")
+        return folder, name.find("-"), name
+
+    return sorted(keys, key=place)
+
+
 def read_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
     """The events of a plan's receipt, in order, for whoever shows them; empty when it was never applied."""
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        return tuple(map(_event, pool.map(store.get, store.list(receipt_prefix(cluster, digest)))))
+        return tuple(map(_event, pool.map(store.get, in_order(store.list(receipt_prefix(cluster, digest))))))
 
 
 def trusted_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
@@ -93,7 +103,7 @@ def trusted_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event
         UntrustedRecordError: the audit chain does not hold an event, its signature does not count, or one is missing.
     """
     prefix, counting = receipt_prefix(cluster, digest), keys_from(os.environ)
-    keys = store.list(prefix)
+    keys = in_order(store.list(prefix))
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
         records = pool.map(lambda key: trusted_record(store, cluster, key, counting), keys)
         events = tuple(map(_event_of, records))

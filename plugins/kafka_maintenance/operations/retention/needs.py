@@ -11,7 +11,7 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, Manifest, cluster_prefix
 from controller_core.model.errors import ObjectMissingError
-from kafka_maintenance.operations.record.receipts import EventKind, receipt_prefix
+from kafka_maintenance.operations.record.receipts import EventKind, in_order, receipt_prefix
 from kafka_maintenance.operations.snapshots.catalog import at_once
 
 DIGEST_LETTERS: Final = 12
@@ -28,7 +28,7 @@ def receipts_of(store: ObjectStore, cluster: str) -> dict[str, tuple[str, ...]]:
     """Digest of each plan that was ever begun on a cluster → keys of its receipt, in order. One listing; nothing is read."""
     root = receipt_prefix(cluster, "").removesuffix("/")
     found: dict[str, list[str]] = {}
-    for key in store.list(root):
+    for key in in_order(store.list(root)):
         found.setdefault(key.removeprefix(root).partition("/")[0], []).append(key)
     return {digest: tuple(keys) for digest, keys in found.items()}
 

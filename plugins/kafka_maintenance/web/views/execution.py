@@ -42,6 +42,7 @@ from kafka_maintenance.web.views.record import (
     state_cell,
     step_count_of,
     table_of,
+    unread_of,
 )
 
 REFRESH_S: Final = 30
@@ -76,7 +77,7 @@ def execution_page(record: Record, *, dag_of: Callable[[str], str], withheld: Wi
         withheld: why the reader may not do what could be done.
         now: the time, UTC.
     """
-    cluster, digest, kind, events = record
+    cluster, digest, kind, events, unread = record
     last = events[-1]
     rests = last.get("event") in _RESTS
     current = max((event["step"] for event in events if event.get("step") is not None), default=None)
@@ -100,7 +101,7 @@ def execution_page(record: Record, *, dag_of: Callable[[str], str], withheld: Wi
             (cluster, f"cluster?{urlencode({'name': cluster})}"),
             *([] if kind == UNKNOWN_KIND else [(f"plan {digest[:12]}", f"stored-plan?{plan}")]),
         ),
-        head=[*_why(last), facts_of(events, step_count_of(events), now)],
+        head=[*_why(last), *unread_of(unread), facts_of(events, step_count_of(events), now)],
         sections=sections,
         refresh_s=None if rests else REFRESH_S,
     )
@@ -124,7 +125,8 @@ def _steps(events: Sequence[RecordedEvent], step_count: int | None) -> Table:
     for event in events:
         if event.get("step") is not None:
             told.setdefault(event["step"], []).append(event)
-    count = max(step_count or 0, *(step + 1 for step in told), 0)
+    newest = max(told, default=-1)
+    count = max(step_count or 0, newest + 1)
     columns = (
         Column("Step"),
         Column("State"),
@@ -144,7 +146,7 @@ def _steps(events: Sequence[RecordedEvent], step_count: int | None) -> Table:
         id="steps-table",
         caption=counted(count, "step"),
         columns=columns,
-        rows=[_step(step, told.get(step, [])) for step in range(min(count, STEPS_SHOWN_MAX))],
+        rows=[_step(step, told.get(step, []), is_past=step < newest) for step in range(min(count, STEPS_SHOWN_MAX))],
         more=max(0, count - STEPS_SHOWN_MAX),
         empty="No step was begun.",
         note=""
@@ -153,7 +155,7 @@ def _steps(events: Sequence[RecordedEvent], step_count: int | None) -> Table:
     )
 
 
-def _step(step: int, told: Sequence[RecordedEvent]) -> tuple[Cell, ...]:
+def _step(step: int, told: Sequence[RecordedEvent], *, is_past: bool) -> tuple[Cell, ...]:
     figures_ = _figures(told)
     last = str(told[-1].get("event")) if told else ""
     ended = last in {"verified", "unthrottled"} and any(event.get("event") == "verified" for event in told)
@@ -165,7 +167,7 @@ def _step(step: int, told: Sequence[RecordedEvent]) -> tuple[Cell, ...]:
     took = None
     if asked and ended:
         took = (datetime.fromisoformat(told[-1]["at"]) - datetime.fromisoformat(asked[0])).total_seconds()
-    state = Cell("not asked for yet", "quiet")
+    state = Cell("not read" if is_past else "not asked for yet", "quiet")
     if told:
         state = Cell("verified", "good") if ended else state_cell(last)
     return (
@@ -314,7 +316,7 @@ def _changes(events: Sequence[RecordedEvent]) -> Table:
 
 def _actions(record: Record, dag_of: Callable[[str], str], withheld: Withheld) -> Launches:
     """What stops, cancels, goes on or goes back, each as a request to Airflow, in the states in which it is possible."""
-    cluster, digest, kind, events = record
+    cluster, digest, kind, events, _ = record
     last = str(events[-1].get("event"))
     moves = kind == PlanKind.REASSIGN_PARTITIONS
     reason, plan = Blank("reason", "Reason"), {"cluster": cluster, "plan": digest}

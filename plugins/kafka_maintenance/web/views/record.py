@@ -9,12 +9,13 @@ from controller_core.adapters.snapshot.manifest import require_name
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.apply.executions import DAMAGED, UNKNOWN_KIND, detail_text, entry_of, kind_in
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.record.receipts import receipt_prefix
+from kafka_maintenance.operations.record.receipts import in_order, receipt_prefix
 from kafka_maintenance.operations.snapshots.catalog import at_once
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Note, Table, Tone, age_text, moment_text, number
 
-EVENTS_READ_MAX: Final = 2000
+EVENTS_READ_MAX: Final = 20_000
+"""Of a longer record: its first event, and the newest ones."""
 TONES: Final[dict[str, Tone]] = {
     "refused": "critical",
     DAMAGED: "critical",
@@ -47,12 +48,13 @@ def state_cell(last: str) -> Cell:
 
 
 class Record(NamedTuple):
-    """What is recorded of a plan; its kind is `UNKNOWN_KIND` where its first entry does not tell it."""
+    """What is recorded of a plan, but for `unread` events; its kind is `UNKNOWN_KIND` where its first entry does not tell it."""
 
     cluster: str
     digest: str
     kind: str
     events: Sequence[RecordedEvent]
+    unread: int = 0
 
 
 def read_record(store: ObjectStore, cluster: str, digest: str) -> Record:
@@ -61,12 +63,12 @@ def read_record(store: ObjectStore, cluster: str, digest: str) -> Record:
     Raises:
         BadInputError: there is none.
     """
-    events = _events(store, require_name(cluster, "cluster"), digest)
+    events, unread = _events(store, require_name(cluster, "cluster"), digest)
     if not events:
         raise BadInputError(
             f"no record of plan {digest!r} on {cluster!r} in {store.uri}: expected a plan that was begun; the page Executions lists them"
         )
-    return Record(cluster, digest, kind_in(started_of(events)), events)
+    return Record(cluster, digest, kind_in(started_of(events)), events, unread)
 
 
 def kind_text(kind: str) -> str:
@@ -89,15 +91,28 @@ def receipt_blocks(store: ObjectStore, cluster: str, digest: str, *, step_count:
         digest: of the plan.
         step_count: how many steps the plan has, where that is known.
     """
-    events = _events(store, cluster, digest)
+    events, unread = _events(store, cluster, digest)
     if not events:
         return [Note("Nothing was done yet: no receipt is stored for this plan.")]
-    return [facts_of(events, step_count, None), *spans_of(events), table_of(events)]
+    return [*unread_of(unread), facts_of(events, step_count, None), *spans_of(events), table_of(events)]
 
 
-def _events(store: ObjectStore, cluster: str, digest: str) -> list[RecordedEvent]:
-    keys = store.list(receipt_prefix(cluster, digest))[:EVENTS_READ_MAX]
-    return list(at_once(lambda key: _event(store, key), keys))
+def unread_of(unread: int) -> list[Block]:
+    """How many events of a long record are not shown, where that is so."""
+    if not unread:
+        return []
+    return [
+        Note(
+            f"{unread:,} events after the first one are not read: what follows is of the newest {EVENTS_READ_MAX - 1:,}."
+        )
+    ]
+
+
+def _events(store: ObjectStore, cluster: str, digest: str) -> tuple[list[RecordedEvent], int]:
+    """The events of a record, and how many of them are not read."""
+    keys = in_order(store.list(receipt_prefix(cluster, digest)))
+    unread = max(0, len(keys) - EVENTS_READ_MAX)
+    return list(at_once(lambda key: _event(store, key), [*keys[:1], *keys[1 + unread :]])), unread
 
 
 def _event(store: ObjectStore, key: str) -> RecordedEvent:

@@ -1,8 +1,17 @@
-"""What a receipt says: whether its plan was begun."""
+"""What a receipt says: whether its plan was begun, and in which order its events came."""
+
+from datetime import UTC, datetime
 
 import pytest
 
-from kafka_maintenance.operations.record.receipts import Event, EventKind, is_begun
+from controller_core.adapters.object_store.open import MemoryStore
+from kafka_maintenance.operations.apply.executions import executions, record_of
+from kafka_maintenance.operations.apply.throttle import left_over
+from kafka_maintenance.operations.record import receipts
+from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, is_begun
+from kafka_maintenance.operations.retention.needs import receipts_of
+
+DIGEST = "d" * 64
 
 
 @pytest.mark.parametrize(
@@ -26,3 +35,24 @@ def test_a_plan_is_begun_when_something_was_or_may_have_been_written_for_it(told
     pairs = [each.split(":") for each in told.split()]
     events = [Event(EventKind(kind), None if step == "-" else int(step), "", "r", "o", {}) for kind, step in pairs]
     assert is_begun(events) is begun
+
+
+def test_events_stay_in_order_where_their_numbers_get_another_digit(monkeypatch):
+    """As from the 10,000th on; here from the tenth."""
+    monkeypatch.setattr(receipts, "_name", lambda number, event: f"{number}-{event}.json")
+    store, told = MemoryStore(), [EventKind.STARTED, *[EventKind.THROTTLED, EventKind.UNTHROTTLED] * 5, EventKind.DONE]
+    writer = {
+        "cluster": "blue",
+        "digest": DIGEST,
+        "run": "r",
+        "approver": "ann",
+        "now": datetime(2026, 11, 22, tzinfo=UTC),
+    }
+    log = ReceiptLog(store, **writer)
+    for event in told:
+        log.append(event)
+    assert [each.event for each in ReceiptLog(store, **writer).events] == told
+    assert [each.event for each in record_of(store, "blue", DIGEST)] == told
+    assert [each.last for each in executions(store)] == ["done"]
+    assert receipts_of(store, "blue")[DIGEST][-1].endswith("12-done.json")
+    assert left_over(store, "blue") == ()
