@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
-from kafka_maintenance.operations.apply.executions import UNKNOWN_KIND, executions
+from controller_core.model.errors import ObjectDamagedError
+from kafka_maintenance.operations.apply.executions import UNKNOWN_KIND, executions, record_of
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.web.blocks import Launches, Note
 from kafka_maintenance.web.render import page_html
@@ -16,7 +17,7 @@ from kafka_maintenance.web.views import record
 from kafka_maintenance.web.views.execution import STEPS_SHOWN_MAX, Act, execution_page
 from kafka_maintenance.web.views.executions import executions_page
 from kafka_maintenance.web.views.record import read_record
-from tests.kafka_maintenance.web.records import BEGAN, DONE, STUCK, UNDER_WAY, put_record, started
+from tests.kafka_maintenance.web.records import BEGAN, DONE, STUCK, UNDER_WAY, copied, led, put_record, started
 
 assert airflow_home
 
@@ -216,8 +217,24 @@ def test_a_restore_is_of_the_kind_that_the_name_of_its_plan_tells():
         json.dumps(ENTRY | {"at": "yesterday"}).encode(),
         json.dumps(ENTRY | {"at": "2026-11-24T02:00:00"}).encode(),
         json.dumps(ENTRY | {"detail": None}).encode(),
+        *(
+            json.dumps(ENTRY | {"event": "observed", "step": 1, "detail": {**UNDER_WAY[-1][3], **detail}}).encode()
+            for detail in (
+                {"lagging": [5]},
+                {"lagging": [{"topic": "orders", "partition": 1, "broker": "4"}]},
+                {"lagging": [{**copied(1, 4, 5), "bytes": None}]},
+                {"seconds": "180"},
+                {"bytes": 10**400},
+                {"bytes_per_s": float("nan")},
+                {"paths": 5},
+                {"reasons": 5},
+                {"before": [{"topic": "orders"}]},
+                {"after": [{**led(0, 4, 4, 2), "isr": 2}]},
+                {"left_out": [{"topic": "orders", "partition": "1"}]},
+            )
+        ),
     ],
-    ids=lambda content: content[:90].decode(),
+    ids=lambda content: content[-90:].decode(),
 )
 def test_an_entry_that_no_run_writes_is_damaged_and_hides_no_other_one(content):
     store = MemoryStore()
@@ -230,6 +247,10 @@ def test_an_entry_that_no_run_writes_is_damaged_and_hides_no_other_one(content):
     assert state.text == "damaged"
     (row,) = texts(executions_page(executions(store), now=NOW).table("executions"))
     assert row[1] == "damaged"
+    with pytest.raises(
+        ObjectDamagedError, match=r"record memory://.* not read: .*; `kafka-maintenance audit verify` names"
+    ):
+        record_of(store, "alpha", DIGEST)
 
 
 @pytest.mark.parametrize(

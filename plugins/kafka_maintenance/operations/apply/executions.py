@@ -25,6 +25,7 @@ from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, find_ex
 from kafka_maintenance.operations.apply.throttle import end_throttle, left_over
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.record.entry import entry_of
 from kafka_maintenance.operations.record.receipts import (
     Event,
     EventKind,
@@ -105,21 +106,6 @@ def kind_in(started: Mapping[str, Any]) -> str:
     """The kind of a plan, as the beginning of its record tells it; `UNKNOWN_KIND` where that does not."""
     named = _KIND_IN_NAME.search(str(started.get("plan", "")))  # a restore has no kind in its record
     return str(started.get("kind", named[1] if named else UNKNOWN_KIND))
-
-
-def entry_of(content: bytes) -> dict[str, Any]:
-    """An entry of a record, for whoever shows it; `ValueError` where it is none as a run writes it."""
-    entry = json.loads(content)
-    match entry:
-        case {"event": str(), "at": str(at)}:
-            step, detail = entry.get("step"), entry.get("detail", {})
-        case _:
-            raise ValueError("expected an entry of a record, with its event and its time, found something else")
-    if not isinstance(detail, dict) or not (step is None or (type(step) is int and step >= 0)):
-        raise ValueError(f"expected the number of a step and details by name, found {step!r} and {detail!r}")
-    if datetime.fromisoformat(at).tzinfo is None:
-        raise ValueError(f"expected a time with its zone, found {at!r}")
-    return dict(entry)
 
 
 def timeline(events: Sequence[Event]) -> tuple[str, ...]:

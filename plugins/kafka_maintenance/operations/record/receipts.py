@@ -3,7 +3,6 @@
 Nothing is written to a cluster before the intention stands here.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ from time import monotonic
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.model.errors import ObjectExistsError
+from controller_core.model.errors import ObjectDamagedError, ObjectExistsError
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import ClusterBusyError
 from kafka_maintenance.operations.record.audit import (
@@ -24,6 +23,7 @@ from kafka_maintenance.operations.record.audit import (
     keys_from,
     trusted_record,
 )
+from kafka_maintenance.operations.record.entry import entry_of
 
 _READS_AT_ONCE: Final = 16
 _FIELDS: Final = ("event", "step", "at", "run", "approver", "code_version")
@@ -91,9 +91,14 @@ def in_order(keys: Iterable[str]) -> list[str]:
 
 
 def read_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
-    """The events of a plan's receipt, in order, for whoever shows them; empty when it was never applied."""
+    """The events of a plan's receipt, in order, for whoever shows them; empty when it was never applied.
+
+    Raises:
+        ObjectDamagedError: one is none as a run writes it.
+    """
+    keys = in_order(store.list(receipt_prefix(cluster, digest)))
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        return tuple(map(_event, pool.map(store.get, in_order(store.list(receipt_prefix(cluster, digest))))))
+        return tuple(pool.map(lambda key: _event(store, key), keys))
 
 
 def trusted_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
@@ -195,8 +200,14 @@ def _name(number: int, event: EventKind) -> str:
     return f"{number:04d}-{event}.json"
 
 
-def _event(data: bytes) -> Event:
-    return _event_of({name: value for name, value in json.loads(data).items() if name != FIELD})
+def _event(store: ObjectStore, key: str) -> Event:
+    data = store.get(key)
+    try:
+        return _event_of({name: value for name, value in entry_of(data).items() if name != FIELD})
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ObjectDamagedError(
+            f"record {store.uri_of(key)} not read: {error}; `kafka-maintenance audit verify` names every entry that was changed"
+        ) from error
 
 
 def _event_of(record: Mapping[str, Any]) -> Event:

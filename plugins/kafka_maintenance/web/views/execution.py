@@ -206,7 +206,7 @@ def _figures(told: Sequence[RecordedEvent]) -> dict[str, Any]:
 
 
 def _of(found: dict[str, Any], done: str, total: str, *, ended: bool) -> Cell:
-    if total not in found:
+    if not {done, total} <= found.keys():
         return Cell("-", "quiet")
     reached = found[total] if ended else found[done]
     return Cell(f"{reached:,} of {found[total]:,}", value=reached)
