@@ -73,6 +73,15 @@ def test_a_count_that_is_none_damages_its_overview_and_no_page(store, changed):
         assert damaged[0].partition(":")[0].encode() in page_json(page)
 
 
+@pytest.mark.parametrize("date", ["2020-01-01", "2099-01-01", "", 5])
+def test_an_overview_of_another_date_than_its_place_is_damaged(store, date):
+    key = store.list(PREFIX)[0]
+    store.put(key, json.dumps(json.loads(store.get(key)) | {"date": date}).encode())
+    overviews, damaged = readable_overviews(store, 30)
+    assert (len(overviews), len(damaged)) == (1, 2)
+    assert "which is not that of its key" in damaged[0]
+
+
 def test_an_overview_without_some_counts_does_not_know_them(store):
     key = store.list(PREFIX)[1]
     overview = json.loads(store.get(key))

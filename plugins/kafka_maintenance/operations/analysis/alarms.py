@@ -7,7 +7,8 @@ Source: docs/analysis.md, "Alarms".
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Set as AbstractSet
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
@@ -15,13 +16,14 @@ from controller_core.adapters.snapshot.manifest import ROOT, require_name
 from controller_core.model.errors import ObjectDamagedError
 from controller_core.plans.plain import plain
 from controller_core.ports.object_store import put_once
-from kafka_maintenance.operations.analysis.overviews import Overview, newest_overviews, rows_of_date
+from kafka_maintenance.operations.analysis.overviews import Overview, is_judged, newest_overviews, rows_of_date
 from kafka_maintenance.operations.analysis.tables import rows_of
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.catalog import at_once
 from spark_jobs.severities import SEVERITIES
 
-"""The worst first."""
+LOOKED_BACK_DATES: Final = 31
+"""Analysed dates before that of an alarm, in which its cluster is looked for."""
 _COLUMNS: Final = ("cluster", "kind", "severity", "topic", "partition", "brokers", "detail", "cause")
 
 
@@ -43,7 +45,7 @@ class Acknowledgement(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """A finding that calls for a person; `is_new`: the analysis before did not have it."""
+    """A finding that calls for a person; `is_new`: the analysis of its cluster before did not have it."""
 
     cluster: str
     severity: str
@@ -108,8 +110,8 @@ def _alarms(
 ) -> tuple[Alarm, ...]:
     rings = {name: severities_from(mild) for name, mild in of_cluster.items()}
     usual = severities_from(mildest)
-    before = [one for one in newest_overviews(store, 2, until=day.isoformat()) if one.date < day.isoformat()]
-    stood = {_identity(row) for one in before[-1:] for row in rows_of_date(store, one, "findings", _COLUMNS)}
+    ringing = [row for row in rows if row["cause"] is None and row["severity"] in rings.get(row["cluster"], usual)]
+    stood = _stood(store, {row["cluster"] for row in ringing}, day)
     known = {cluster: acknowledgements(store, cluster) for cluster in _clusters(store)}
     found = [
         Alarm(
@@ -128,10 +130,25 @@ def _alarms(
                 None,
             ),
         )
-        for row in rows
-        if row["cause"] is None and row["severity"] in rings.get(row["cluster"], usual)
+        for row in ringing
     ]
     return tuple(sorted(found, key=_order))
+
+
+def _stood(store: ObjectStore, clusters: AbstractSet[str], day: date) -> set[tuple[Any, ...]]:
+    """The findings of the clusters before the date: of each those of the last date on which it was judged, as far as is looked back."""
+    stood, left = set[tuple[Any, ...]](), set(clusters)
+    for _ in range(LOOKED_BACK_DATES):
+        before = newest_overviews(store, 1, until=(day - timedelta(days=1)).isoformat()) if left else ()
+        if not before:
+            break
+        (one,) = before
+        day = date.fromisoformat(one.date)
+        judged = {cluster for cluster in left & one.clusters.keys() if is_judged(one.clusters[cluster])}
+        rows = rows_of_date(store, one, "findings", _COLUMNS) if judged else ()
+        stood |= {_identity(row) for row in rows if row["cluster"] in judged}
+        left -= judged
+    return stood
 
 
 def acknowledge(

@@ -9,7 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from math import isfinite
 from typing import Any, Final
 
@@ -175,10 +175,10 @@ def _keys_of(store: ObjectStore, dates: int, until: str | None = None) -> list[s
     last = until or last_date(datetime.now(UTC)).isoformat()
     by_date: dict[str, list[str]] = {}
     for key in store.list(PREFIX):
-        date = key.removeprefix(f"{PREFIX}date=").partition("/")[0]
-        if date <= last:
-            by_date.setdefault(date, []).append(key)
-    return [key for date in sorted(by_date)[-dates:] for key in by_date[date]]
+        day = key.removeprefix(f"{PREFIX}date=").partition("/")[0]
+        if day <= last:
+            by_date.setdefault(day, []).append(key)
+    return [key for day in sorted(by_date)[-dates:] for key in by_date[day]]
 
 
 def _of_each_date(found: Iterable[Overview]) -> list[Overview]:
@@ -235,7 +235,7 @@ def read_overview(store: ObjectStore, key: str) -> Overview:
     try:
         document = json.loads(store.get(key))
         return Overview(
-            date=document["date"],
+            date=_day(document["date"], key),
             run_id=document["run_id"],
             created_at=_moment(document["created_at"]),
             manifest=document["manifest"],
@@ -262,6 +262,13 @@ def _counts(document: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(found[KRAFT_PHASE], str | None):
         raise ValueError(f"{KRAFT_PHASE} {found[KRAFT_PHASE]!r}, which is no phase")  # noqa: TRY004 - as above
     return found
+
+
+def _day(text: str, key: str) -> str:
+    """The date, as the key of its overview has it; raises ValueError for another one, and for what is none."""
+    if not key.startswith(f"{PREFIX}date={text}/"):
+        raise ValueError(f"the date {text!r}, which is not that of its key")
+    return date.fromisoformat(text).isoformat()
 
 
 def _moment(text: str) -> datetime:

@@ -26,11 +26,14 @@ def table_of(*findings):
     return buffer.getvalue()
 
 
-def analysed(store, day, *findings, run="r", clusters=("blue", "red")):
-    """Publishes what alarms read of an analysis; the key of its manifest."""
+def analysed(store, day, *findings, run="r", clusters=("blue", "red"), unjudged=()):
+    """Publishes what alarms read of an analysis, which did not look for findings of the clusters in `unjudged`; the key of its manifest."""
     manifest = f"v1/analysis/date={day}/run={run}/manifest.json"
     store.put(f"v1/analysis/date={day}/run={run}/findings.parquet", table_of(*findings))
     overview = {"format_version": 1, "date": str(day), "run_id": run, "created_at": f"{day}T03:00:00+00:00"}
-    document = overview | {"manifest": manifest, "clusters": {name: {} for name in clusters}}
+    document = overview | {
+        "manifest": manifest,
+        "clusters": {name: {"critical_count": None if name in unjudged else 0} for name in clusters},
+    }
     store.put(f"v1/overviews/date={day}/run={run}.json", json.dumps(document).encode())
     return manifest

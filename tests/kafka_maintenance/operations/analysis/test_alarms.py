@@ -1,6 +1,6 @@
 """Findings that call for a person: new or standing, acknowledged or not."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -39,6 +39,26 @@ def test_new_ones_come_first_and_what_follows_from_another_is_none_of_its_own():
         "new: red: critical: offline_partition pay-1: offline_partition it is",
         "blue: critical: broker_down of broker(s) 3: broker_down it is",
     ]
+
+
+@pytest.mark.parametrize(
+    ("between", "is_new"),
+    [
+        ([{}], False),
+        ([{"clusters": ["red"]}], False),
+        ([{"unjudged": ["blue"]}], False),
+        ([{"clusters": ["red"]}] * 30, False),
+        ([{"clusters": ["red"]}] * 31, True),
+    ],
+)
+def test_what_stood_when_its_cluster_was_analysed_last_is_not_new(between, is_new):
+    """Every other day is analysed."""
+    store = MemoryStore(f"stood {between}")
+    days = [TODAY - timedelta(days=2 * ago) for ago in range(len(between) + 2)]
+    manifest = analysed(store, days[0], DOWN)
+    for day, how in zip(days[1:], [*between, {}], strict=True):
+        analysed(store, day, *([] if how else [DOWN]), **how)
+    assert [each.is_new for each in alarms_of(store, manifest, TODAY, mildest="critical")] == [is_new]
 
 
 @pytest.mark.parametrize(
