@@ -5,6 +5,7 @@ stack for a person at a terminal, left running and found again by its folder.
 """
 
 import contextlib
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -17,14 +18,22 @@ from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE
 from kafka_maintenance.connections.spark import SPARK_CONNECTION
 from kafka_maintenance.connections.store import STORE_CONNECTION, STORE_VARIABLE
 from kafka_maintenance.demo.airflow_server import AirflowServer
+from kafka_maintenance.servers.cache import locked
 from kafka_maintenance.servers.errors import ForeignFolderError, LocalStackError, StackRunningError, from_os_error
 from kafka_maintenance.servers.java import find_java
 from kafka_maintenance.servers.kafka import KafkaCluster
-from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew
+from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew, private_folder
 from kafka_maintenance.servers.postgres import PostgresServer
 from kafka_maintenance.servers.s3 import REGION, ObjectStoreServer
 from kafka_maintenance.servers.service import Service
-from kafka_maintenance.servers.workspace import Workspace, read_records, running, stop_orphans, stop_workspace
+from kafka_maintenance.servers.workspace import (
+    Workspace,
+    read_records,
+    running,
+    stop_orphans,
+    stop_workspace,
+    temporary_root,
+)
 from kafka_maintenance.servers.zookeeper import ZooKeeperServer
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -268,7 +277,7 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
         `LocalStack.addresses`.
 
     Raises:
-        StackRunningError: the folder's stack is up already.
+        StackRunningError: the folder's stack is up already; one that another process starts now is awaited first.
         ForeignFolderError: there are files in the folder that no stack made.
         LocalStackError: there is no checkout to take the DAGs from; or a part did not start, then what was started is
             stopped again.
@@ -279,6 +288,11 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
             f"starting a stack in {folder}: expected a checkout with its DAGs at {REPOSITORY}, found no folder dags there,"
             " as in an installed package; start it from a checkout, or without Airflow (--no-airflow)"
         )
+    with locked(private_folder(temporary_root()) / f"up-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}.lock"):
+        return _up(folder, settings, say)
+
+
+def _up(folder: Path, settings: StackSettings, say: Say) -> dict[str, Any]:
     alive = [record.name for record in read_records(folder) if running(record)]
     if alive:
         raise StackRunningError(

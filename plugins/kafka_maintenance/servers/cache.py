@@ -26,7 +26,7 @@ def jars_folder(env: Mapping[str, str] | None = None) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file while something is put into the cache; other processes wait."""
+    """Hold an exclusive lock on a file, while something is put into the cache or a stack is started; other processes wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

@@ -23,6 +23,7 @@ from kafka_maintenance.servers.workspace import (
     ProcessRecord,
     Workspace,
     family,
+    here,
     kill_processes,
     session_members,
     start_ticks,
@@ -157,7 +158,9 @@ def start_child(
             )
     except OSError as error:
         raise from_os_error(error, f"starting {name} ({command[0]})") from error
-    record = ProcessRecord(name, popen.pid, start_ticks(popen.pid), str(log_path), int(stop_signal), stop_timeout_s)
+    record = ProcessRecord(
+        name, popen.pid, start_ticks(popen.pid), str(log_path), int(stop_signal), stop_timeout_s, here()
+    )
     workspace.add(record)
     return Child(workspace, record, popen)
 

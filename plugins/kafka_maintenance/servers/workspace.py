@@ -39,7 +39,8 @@ class ProcessRecord:
     """One started process, as `processes.json` holds it.
 
     `start_ticks` is the kernel's start time of the process, in clock ticks since boot (elsewhere than on Linux: in
-    1/100 s since 1970); `stop_signal` is what ends it in an orderly way, sent to `pid` alone.
+    1/100 s since 1970); `stop_signal` is what ends it in an orderly way, sent to `pid` alone; `place` is where and how long
+    both numbers are its own, empty in records of 0.1.
     """
 
     name: str
@@ -48,6 +49,12 @@ class ProcessRecord:
     log: str
     stop_signal: int
     stop_timeout_s: float
+    place: str = ""
+
+    @property
+    def is_of_here(self) -> bool:
+        """Whether its numbers may be those of a process here: not after a boot, nor in another container."""
+        return self.place in {"", here()}
 
 
 class Workspace:
@@ -148,7 +155,7 @@ def write_records(folder: Path, records: Iterable[ProcessRecord]) -> None:
 
 def running(record: ProcessRecord) -> bool:
     """Whether the recorded process itself (not a later one with its id) still runs."""
-    return start_ticks(record.pid) == record.start_ticks and not _has_ended(record.pid)
+    return record.is_of_here and start_ticks(record.pid) == record.start_ticks and not _has_ended(record.pid)
 
 
 def stop_workspace(folder: Path) -> list[str]:
@@ -203,6 +210,15 @@ def start_ticks(pid: int) -> int:
         return -1
 
 
+def here() -> str:
+    """Where process ids and start times are valid now: on this machine until it boots again, in this container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        boot = ""
+    return f"{boot} {_pid_namespace()}".strip()
+
+
 def family(record: ProcessRecord) -> list[psutil.Process]:
     """What the recorded process has started, and what that has started."""
     with contextlib.suppress(psutil.Error):
@@ -211,8 +227,8 @@ def family(record: ProcessRecord) -> list[psutil.Process]:
 
 
 def session_members(record: ProcessRecord) -> list[psutil.Process]:
-    """Processes of the session that the recorded process led; none when its id belongs to another process now."""
-    if start_ticks(record.pid) not in {-1, record.start_ticks}:
+    """Processes of the session that the recorded process led; none when its id belongs to another process, or to another session, now."""
+    if not record.is_of_here or start_ticks(record.pid) not in {-1, record.start_ticks}:
         return []
     members = []
     for process in psutil.process_iter():

@@ -3,6 +3,8 @@
 import os
 import signal
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -11,7 +13,7 @@ import pytest
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo import stack
 from kafka_maintenance.servers import workspace as workspaces
-from kafka_maintenance.servers.errors import ForeignFolderError, LocalStackError
+from kafka_maintenance.servers.errors import ForeignFolderError, LocalStackError, StackRunningError
 from kafka_maintenance.servers.process import start_child
 from kafka_maintenance.servers.workspace import WORKSPACE_VARIABLE
 from tests.kafka_maintenance.servers.processes import SLEEPER, ended, ids_printed_by, marked, parent_of_two
@@ -55,6 +57,23 @@ def test_a_stack_is_not_started_twice(workspace):
     start_child(workspace, "zookeeper", SLEEPER)
     with pytest.raises(LocalStackError, match=r"found 1 running processes \(zookeeper\).*stack down"):
         stack.up(workspace.folder)
+
+
+def test_of_two_that_start_it_at_once_one_does_and_the_other_finds_it(tmp_path, monkeypatch):
+    class SlowStack(StartedStack):
+        def __init__(self, settings, *, workspace, say):
+            super().__init__(settings, workspace=workspace, say=say)
+            self.workspace = workspace
+
+        def start(self):
+            time.sleep(0.5)
+            start_child(self.workspace, "zookeeper", SLEEPER)
+
+    monkeypatch.setattr(stack, "LocalStack", SlowStack)
+    with ThreadPoolExecutor(2) as pool:
+        raised = [each.exception() for each in [pool.submit(stack.up, tmp_path / "stack") for _ in range(2)]]
+    assert sorted(map(type, raised), key=str) == [type(None), StackRunningError]
+    assert stack.down(tmp_path / "stack") == ["zookeeper"]
 
 
 def test_up_and_down_come_and_go_with_their_folder(tmp_path, monkeypatch):

@@ -50,6 +50,23 @@ def test_a_stranger_with_the_same_process_id_is_left_alone(workspace):
     stranger.wait()
 
 
+@pytest.mark.parametrize("place", [None, "another boot"])
+def test_a_session_is_ended_where_its_leader_was_recorded_and_nowhere_else(workspace, place):
+    """A daemon leaves the session of a process that has ended; after a boot its number may be that of a recorded one."""
+    leader = subprocess.Popen(
+        ["/bin/sh", "-c", "sleep 600 </dev/null >/dev/null 2>&1 & echo $!"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    daemon = int(leader.communicate()[0])
+    workspace.add(workspaces.ProcessRecord("broker", leader.pid, 1, "x", signal.SIGTERM, 1, place or workspaces.here()))
+    assert workspaces.stop_workspace(workspace.folder) == []
+    assert ended(daemon) is (place is None)
+    if not ended(daemon):
+        os.kill(daemon, signal.SIGKILL)
+
+
 def test_orphaned_temporary_workspaces_are_ended_and_deleted(tmp_path, monkeypatch):
     monkeypatch.setattr(workspaces, "temporary_root", lambda: tmp_path)
     parent = parent_of_two(tmp_path / "w1")
