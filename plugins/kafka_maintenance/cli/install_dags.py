@@ -1,6 +1,8 @@
 """`kafka-maintenance install-dags`: the DAG files of an installed wheel, as stubs in the folder where Airflow looks for DAGs."""
 
 import argparse
+import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +15,8 @@ from kafka_maintenance.operations.errors import BadInputError
 PACKAGE: Final = "kafka_maintenance.dags"
 MARK: Final = "written by `kafka-maintenance install-dags`"
 
+_FIRST_LINE: Final = re.compile(r'"""The DAG (?P<module>\w+) of kafka-maintenance (?P<version>[^\s;]+); ')
+
 
 def add_parsers(commands: Any) -> None:
     """Adds the sub-command."""
@@ -20,7 +24,7 @@ def add_parsers(commands: Any) -> None:
         "install-dags",
         help="write the DAG files of this version into Airflow's DAG folder",
         description="Writes one stub of a few lines for each DAG of the installed version. Run it again after each upgrade: stubs of "
-        "DAGs that this version no longer has are removed, other files are left alone.",
+        "DAGs that this version no longer has are removed, other files, and stubs that somebody edited, are left alone.",
     )
     command.add_argument("folder", metavar="FOLDER", type=Path, help="Airflow's DAG folder, or one below it")
     add_dry_run_argument(command)
@@ -43,17 +47,18 @@ def install(folder: Path, *, dry_run: bool = False) -> tuple[list[str], list[str
     """Writes the stubs; names of the files that were written, and of the stubs of former versions that were removed; in a dry run neither is done.
 
     Raises:
-        BadInputError: no wheel is installed, `folder` is no folder, or a file of somebody else has the name of a stub; nothing is written then.
+        BadInputError: no wheel is installed, `folder` is no folder, or a file of somebody else, or a stub that somebody edited, has the name of a stub; nothing is written then.
     """
     wanted = {f"kafka_maintenance_{name}.py": _stub(name) for name in _dag_modules()}
     if not folder.is_dir():
         raise BadInputError(
             f"DAG files not written: expected a folder, found none at {folder}; create it or name another"
         )
-    foreign = [name for name in wanted if (folder / name).exists() and not _is_stub(folder / name)]
+    foreign = [name for name in wanted if os.path.lexists(folder / name) and not _is_stub(folder / name)]
     if foreign:
         raise BadInputError(
-            f"DAG files not written: {folder} holds {', '.join(sorted(foreign))}, which this command did not write; move them away"
+            f"DAG files not written: {folder} holds {', '.join(sorted(foreign))}, which this command did not write, or which somebody "
+            "edited since; move them away"
         )
     former = [
         path for path in sorted(folder.glob("kafka_maintenance_*.py")) if path.name not in wanted and _is_stub(path)
@@ -77,12 +82,15 @@ def _dag_modules() -> list[str]:
     return names
 
 
-def _stub(module: str) -> str:
+def _stub(module: str, version: str = __version__) -> str:
     return (
-        f'"""The DAG {module} of kafka-maintenance {__version__}; {MARK}: run that again after an upgrade."""\n\n'
+        f'"""The DAG {module} of kafka-maintenance {version}; {MARK}: run that again after an upgrade."""\n\n'
         f"import {PACKAGE}.{module}  # noqa: F401 - its import makes the DAG, and Airflow takes it from here\n"
     )
 
 
 def _is_stub(path: Path) -> bool:
-    return MARK in path.read_text(encoding="utf-8", errors="replace")[:500]
+    """Whether it is what this command wrote, in whatever version: nothing that somebody added to it, or wrote about it, is lost."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    named = _FIRST_LINE.match(text)
+    return named is not None and text == _stub(named["module"], named["version"])

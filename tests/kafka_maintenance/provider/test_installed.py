@@ -171,3 +171,35 @@ def test_install_dags_touches_no_file_of_somebody_else(monkeypatch, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "kafka_maintenance_one.py", "kafka_maintenance_two.py", "theirs.py",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["kafka_maintenance_one.py", "kafka_maintenance_former.py"])
+@pytest.mark.parametrize("change", ["edited", "quoting", "folder", "dangling link"])
+def test_install_dags_removes_and_replaces_stubs_alone(monkeypatch, tmp_path, name, change):
+    """Where it is in the way of a stub nothing is written; elsewhere it stays."""
+    from kafka_maintenance.cli import install_dags
+    from kafka_maintenance.operations.errors import BadInputError
+
+    monkeypatch.setattr(
+        install_dags, "_dag_modules", lambda: [name.removeprefix("kafka_maintenance_").removesuffix(".py")]
+    )
+    install_dags.install(tmp_path)
+    stub = (tmp_path / name).read_text()
+    if change in {"edited", "quoting"}:
+        (tmp_path / name).write_text(
+            f"{stub}RETRIES = 5\n" if change == "edited" else f"# Beside what is {install_dags.MARK}\n"
+        )
+    else:
+        (tmp_path / name).unlink()
+        (tmp_path / name).mkdir() if change == "folder" else (tmp_path / name).symlink_to(tmp_path / "gone")
+    before = os.lstat(tmp_path / name).st_ino, os.lstat(tmp_path / name).st_mtime_ns
+    monkeypatch.setattr(install_dags, "_dag_modules", lambda: ["one"])
+    if name == "kafka_maintenance_one.py":
+        with pytest.raises(
+            BadInputError,
+            match=r"holds kafka_maintenance_one\.py, which this command did not write, or which somebody edited",
+        ):
+            install_dags.install(tmp_path)
+    else:
+        assert install_dags.install(tmp_path) == (["kafka_maintenance_one.py"], [])
+    assert (os.lstat(tmp_path / name).st_ino, os.lstat(tmp_path / name).st_mtime_ns) == before
