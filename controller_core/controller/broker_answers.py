@@ -27,7 +27,10 @@ class ProcessStopReplicaAnswer(Task):
         for partition, error in sorted(event.partition_errors.items()):
             replica = PartitionAndReplica(partition, event.broker)
             (deleted if error == _NONE and event.error == _NONE else failed).append(replica)
-        turn.push(FailReplicaDeletion(tuple(failed)), CompleteReplicaDeletion(tuple(deleted)))
+        tasks: list[Task] = [FailReplicaDeletion(tuple(failed))]
+        if deleted:  # else deletions would be resumed a second time
+            tasks.append(CompleteReplicaDeletion(tuple(deleted)))
+        turn.push(*tasks)
 
 
 @dataclass(frozen=True, slots=True)

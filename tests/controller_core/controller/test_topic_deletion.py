@@ -9,6 +9,7 @@ from controller_core.controller.brokers import OnBrokerStartup
 from controller_core.controller.topic_deletion import IneligibilityKind, TryTopicDeletion, deletion_eligibility
 from controller_core.messages import effects as e
 from controller_core.messages import events
+from controller_core.messages.answers import ReadProblem
 from controller_core.model.partitions import BrokerId
 from controller_core.model.states import PartitionState, ReplicaState
 from tests.controller_core.clusters import T0, broker, cluster, led, perform, replica, run, zookeeper_of
@@ -74,6 +75,19 @@ def test_a_broker_refuses_to_delete_and_is_asked_again():
     assert found.context.topics_ineligible_for_deletion == {"t"}
     found = run(found.context, answered(found.context, 2), zookeeper)
     assert found.context.replica_state(replica("t-0-1")) is ReplicaState.OFFLINE
+
+
+def test_deletions_are_resumed_once_where_a_broker_deleted_nothing():
+    """A replica that cannot be retried, its state znode being gone, is told to stop once and not again."""
+    context = cluster({"t-0": (1, 2)})
+    found = run(context, events.DeletionsChanged(), zookeeper_of(context, deletions=("t",)))
+    zookeeper = zookeeper_of(context, problems={T0: ReadProblem("NONODE", "")})
+    for number in (1, 2):
+        found = run(found.context, answered(found.context, number, error="KAFKA_STORAGE_ERROR"), zookeeper)
+    assert [(told.broker, told.partition_states[0].delete_partition) for told in found.of(e.SendStopReplica)] == [
+        (1, False),
+        (2, False),
+    ]
 
 
 def test_a_broker_dies_in_the_middle_of_a_deletion():
