@@ -36,7 +36,7 @@ from controller_core.messages.effects import (
     Watch,
     WatchKind,
 )
-from controller_core.model.partitions import TopicPartition
+from controller_core.model.partitions import ReplicaAssignment, TopicPartition
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
 
@@ -179,7 +179,7 @@ class AddPartitions(Task):
             reason = f"{len(added)} new partition(s) refused: the topic is being deleted"
             turn.refuse(RefusalKind.INVALID_REQUEST, self.topic, reason)
             if context.dialect.restores_topic_node_during_deletion:
-                turn.push(RestoreTopicNode(self.topic, tuple(read)))
+                turn.push(RestoreTopicNode(self.topic, read))
             return
         turn.context = context.with_assignments(added)
         turn.push(OnNewPartitionCreation(tuple(added)))
@@ -187,28 +187,32 @@ class AddPartitions(Task):
 
 @dataclass(frozen=True, slots=True)
 class RestoreTopicNode(Task):
-    """Looks which of these partitions were ever created."""
+    """Looks which of the partitions in the topic's znode were ever created."""
 
     topic: str
-    partitions: tuple[TopicPartition, ...]
+    read: Mapping[TopicPartition, ReplicaAssignment]
 
     def __call__(self, turn: Turn) -> None:
-        turn.ask(ReadPartitionStates(partitions=self.partitions), WriteCreatedPartitions(self.topic, self.partitions))
+        turn.ask(ReadPartitionStates(partitions=tuple(self.read)), WriteCreatedPartitions(self.topic, self.read))
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCreatedPartitions(Task):
-    """Writes what the context knows of those to the topic's znode; those without a `state` znode go, old or new."""
+    """Writes those to the topic's znode; those without a `state` znode go, old or new.
+
+    Their replicas are those that the context knows; through 2.3 those that were read.
+    """
 
     topic: str
-    partitions: tuple[TopicPartition, ...]
+    read: Mapping[TopicPartition, ReplicaAssignment]
 
     def __call__(self, turn: Turn) -> None:
         answer = turn.answer
         if isinstance(answer, StatesRead):
-            created = (p for p in self.partitions if p in answer.found or p in answer.problems)
-            known = {p: turn.context.full_assignment(p) for p in created}
-            turn.ask(topic_node(turn.context, self.topic, known), Acknowledge())
+            created = {p: a for p, a in self.read.items() if p in answer.found or p in answer.problems}
+            if turn.context.dialect.adding_and_removing_replicas:
+                created = {p: turn.context.full_assignment(p) for p in created}
+            turn.ask(topic_node(turn.context, self.topic, created), Acknowledge())
         else:
             refuse_read(turn, f"/brokers/topics/{self.topic}/partitions")
 

@@ -78,3 +78,17 @@ def test_a_topic_that_is_deleted_keeps_the_partitions_that_were_created(created,
     unreadable = replace(zookeeper, failures={"ReadPartitionStates": "CONNECTIONLOSS"})
     kept = run(context.queue_topic_deletion(["t"]), events.TopicDataChanged("t"), unreadable)
     assert (kept.of(e.WriteTopicAssignment), kept.refusals[-1].subject) == ([], "/brokers/topics/t/partitions")
+
+
+@pytest.mark.parametrize(
+    ("version", "replicas"),
+    [
+        pytest.param("2.3", (3, 1), id="through 2.3 the replicas that were read"),
+        pytest.param("2.4", (1, 2), id="since 2.4 those that the context knows"),
+    ],
+)
+def test_the_replicas_of_a_partition_that_a_restored_topic_keeps(version, replicas):
+    context = cluster({"t-0": (1, 2)}, version=version).queue_topic_deletion(["t"])
+    edited = {"t": answers.TopicContent({0: ReplicaAssignment((3, 1)), 1: ReplicaAssignment((2, 1))})}
+    found = run(context, events.TopicDataChanged("t"), zookeeper_of(context, topics=edited))
+    assert found.of(e.WriteTopicAssignment)[0].assignments == ((0, ReplicaAssignment(replicas)),)
