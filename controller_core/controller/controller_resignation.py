@@ -52,8 +52,8 @@ class OnControllerResignation(Task):
     def __call__(self, turn: Turn) -> None:
         context = turn.context
         turn.send(CancelSchedules(), *(Unwatch(kind=kind) for kind in WatchKind))
-        if context.brokers:
-            turn.send(CloseChannels(brokers=context.live_or_shutting_down_broker_ids))
+        if context.epoch:  # all channels: a broker that is just taken as bounced is not among the live ones
+            turn.send(CloseChannels(brokers=None))
         turn.context = resigned(context)
         turn.forget_all_but_inbox()
 

@@ -350,9 +350,9 @@ class OpenChannels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseChannels:
-    """Disconnect from these brokers and drop what is queued for them."""
+    """Disconnect from these brokers, None: from all, and drop what is queued for them."""
 
-    brokers: tuple[BrokerId, ...]
+    brokers: tuple[BrokerId, ...] | None
 
 
 # Answers to brokers and clients

@@ -100,7 +100,7 @@ class TcpChannels:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close(list(self._channels))
+        self.close()
 
     def open(self, brokers: Iterable[Broker]) -> None:
         """Open channels to these brokers; one to an earlier run of a broker is closed, and its queue dropped."""
@@ -113,9 +113,9 @@ class TcpChannels:
             if known is not None:
                 known.close()
 
-    def close(self, brokers: Iterable[BrokerId]) -> None:
-        """Close the channels to these brokers and drop what is queued for them."""
-        for broker in brokers:
+    def close(self, brokers: Iterable[BrokerId] | None = None) -> None:
+        """Close the channels to these brokers, None: to all, and drop what is queued for them."""
+        for broker in list(self._channels) if brokers is None else brokers:
             with self._lock:
                 channel = self._channels.pop(broker, None)
             if channel is not None:

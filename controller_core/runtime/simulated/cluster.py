@@ -141,7 +141,7 @@ class SimulatedController:
             case e.OpenChannels(brokers=brokers):
                 self.channels |= {broker.id: deque() for broker in brokers if broker.id not in self.channels}
             case e.CloseChannels(brokers=brokers):
-                for broker in brokers:
+                for broker in list(self.channels) if brokers is None else brokers:
                     self.channels.pop(broker, None)
             case e.ReplyAlterPartition() | e.ReplyControlledShutdown():
                 self.replies.append(effect)

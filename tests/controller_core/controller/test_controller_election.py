@@ -17,7 +17,7 @@ from controller_core.model.partitions import BrokerId, PartitionAndReplica, Repl
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
 from controller_core.runtime.driver import answered_steps, drive
-from tests.controller_core.clusters import ZooKeeper, cluster, led, partition, perform, run, zookeeper_of
+from tests.controller_core.clusters import ZooKeeper, broker, cluster, led, partition, perform, run, zookeeper_of
 
 T0 = partition("t-0")
 VERSIONS = ["0.10.2", "1.0", "1.1", "2.1", "2.3", "2.4", "2.8", "3.9"]
@@ -226,8 +226,18 @@ def test_another_controller_makes_this_one_resign():
     found = run(context, events.ControllerChanged(), zookeeper_of(context, controller=2))
     assert found.context.active_controller_id == 2
     assert (found.context.epoch, len(found.context.partitions)) == (0, 0)
-    assert found.of(e.CloseChannels)[0].brokers == (1, 2, 3)
+    assert found.of(e.CloseChannels)[0].brokers is None
     assert run(context, events.ControllerChanged(), zookeeper_of(context)).context == context
+
+
+def test_one_that_is_out_while_a_broker_bounces_closes_that_channel_too():
+    """The broker is not among the live ones at that moment; its channel would keep what a later term must not send."""
+    context = cluster({"t-0": (1, 2)})
+    failures = {"WritePartitionStates": answers.CONTROLLER_MOVED}
+    back = (broker(1, epoch=9), broker(2), broker(3))
+    zookeeper = zookeeper_of(context, controller=2, brokers=back, failures=failures)
+    found = run(context, events.BrokersChanged(), zookeeper)
+    assert [closed.brokers for closed in found.of(e.CloseChannels)] == [(1,), None]
 
 
 @pytest.mark.parametrize("event", [events.MoveController(), events.ControllerChanged(), events.ControllerVanished()])
