@@ -492,6 +492,14 @@ def test_a_table_and_a_figure_are_downloaded(look):
     assert figure.value.path().read_text().startswith("<svg")
 
 
+def test_a_name_that_is_that_of_a_colour_stays_and_a_colour_becomes_one(look):
+    page = look("cluster?name=alpha").page
+    traces = '[{ y: ["--critical", "--rack"], marker: { color: ["--critical"] }, colorscale: [[0, "--hot"]] }]'
+    (shown,) = page.evaluate(f"coloured({traces})")
+    assert shown["y"] == ["--critical", "--rack"]
+    assert not {shown["marker"]["color"][0][:2], shown["colorscale"][0][1][:2]} & {"", "--"}
+
+
 def test_inside_airflow_a_page_follows_its_theme_and_its_links_leave_the_frame(look):
     looked = look("/plugin/kafka-approvals")
     frame = looked.page.frame_locator("iframe")

@@ -15,12 +15,12 @@ function theme() {
 
 const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-// A text that begins with "--" is the name of one of the page's colours.
-function coloured(value) {
-  if (typeof value === "string") return value.startsWith("--") ? colour(value) : value;
-  if (Array.isArray(value)) return value.map(coloured);
+// A colour that begins with "--" is one of the page's; another text that does, the name of a rack, stays as it is.
+function coloured(value, isColour = false) {
+  if (typeof value === "string") return isColour && value.startsWith("--") ? colour(value) : value;
+  if (Array.isArray(value)) return value.map((inner) => coloured(inner, isColour));
   if (value && typeof value === "object") {
-    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, coloured(inner)]));
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, coloured(inner, key.startsWith("color"))]));
   }
   return value;
 }
