@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import Manifest
+from controller_core.adapters.snapshot.manifest import Manifest, dated_in_the_future
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.partitions import TopicPartition
 from controller_core.model.words import counted
@@ -68,7 +68,7 @@ class Blame:
 class BlameReport:
     """Histories of a subject's fields over `snapshot_count` snapshots, the oldest of which is `since`.
 
-    `borders` are the snapshots from which on the name stands for another Kafka cluster, with both ids. `passed_over` says why each other snapshot could not be read; a history knows nothing of what they show. Neither does it
+    `borders` are the snapshots from which on the name stands for another Kafka cluster, with both ids. `passed_over` says why each other snapshot was not used; a history knows nothing of what they show. Neither does it
     of the paths in `unreadable`, which ZooKeeper refused while a snapshot was taken.
     """
 
@@ -86,7 +86,7 @@ def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
     """The history of a topic with its configs (`orders`), of one partition (`orders-3`) or of a znode (`/kafka-acl/…`).
 
     A name that is a topic's in any snapshot is a topic, even if it ends in a number. Of a secret only the time of its last
-    write is told.
+    write is told. A snapshot that is dated in the future is passed over: it says nothing of when a value came.
 
     Raises:
         ObjectMissingError: there are no snapshots, or none knows the subject.
@@ -97,6 +97,9 @@ def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
         raise ObjectMissingError(
             f"history of {subject!r} not found: cluster {cluster!r} has no snapshots in {store.uri!r}"
         )
+    now = datetime.now(UTC)
+    future = [each for each in manifests if dated_in_the_future(each, now)]
+    manifests = [each for each in manifests if each not in future]
     partition = _as_partition(subject)
     path_of: Callable[[str], str] = partial(_path_in_topic, subject)
     if subject.startswith("/"):
@@ -108,7 +111,8 @@ def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
     if partition is not None and not any(each.state for each in states):
         states, damaged = _states(store, manifests, lambda manifest: _partition_state(store, manifest, partition))
         path_of = partial(_path_of_partition, partition)
-    passed_over = tuple(str(error) for error in (*unusable, *damaged))
+    wrong = (f"snapshot {each.uri} is dated in the future: {each.taken_at.isoformat()}" for each in future)
+    passed_over = (*(str(error) for error in (*unusable, *damaged)), *wrong)
     if not states:
         raise ObjectDamagedError(
             f"history of {subject!r} not found: expected a snapshot of {cluster!r} that can be read, found {len(passed_over)} "

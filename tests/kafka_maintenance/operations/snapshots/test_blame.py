@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controller_core.model.errors import ObjectMissingError
+from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from kafka_maintenance.operations.snapshots.blame import blame, blame_json, blame_text
 from tests.kafka_maintenance import snapshot_world as world
 from tests.kafka_maintenance.operations.snapshots.taken import OPS, take
@@ -37,6 +37,19 @@ def test_blame_of_what_no_snapshot_could_read(half_open, chroot, store):
     assert "leader" not in fields
     with pytest.raises(ObjectMissingError, match="expected a topic, partition or znode of that name"):
         blame(store, "alpha", "nothing")
+
+
+def test_blame_passes_over_what_is_dated_in_the_future(kafka, chroot, store):
+    """A clock was wrong: what was taken then is not the present value."""
+    future = take(chroot, store, 90_000)
+    with pytest.raises(ObjectDamagedError, match=f"{future.snapshot_id}.* is dated in the future: 2272-"):
+        blame(store, "alpha", "orders")
+    kafka.set("/config/topics/orders", world.config(retention_ms="2000"), -1)
+    take(chroot, store, 0)
+    report = blame(store, "alpha", "orders")
+    (retention,) = [each.history for each in report.blames if each.field == "config retention.ms"]
+    assert ([seen.value for seen in retention], report.snapshot_count) == (["2000"], 1)
+    assert f"passed over: snapshot {future.uri} is dated in the future" in blame_text(report)
 
 
 def test_blame_tells_since_when(kafka, chroot, store):
