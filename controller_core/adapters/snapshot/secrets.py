@@ -203,11 +203,11 @@ class Sealer:
     The first key seals; the others only open what was sealed before the key was changed.
     """
 
-    def __init__(self, *keys: bytes) -> None:
+    def __init__(self, *keys: bytes, source: str = "key") -> None:
         wrong = [len(key) for key in keys if len(key) != KEY_BYTES]
         if wrong or not keys:
             raise SnapshotKeyError(
-                f"key not used: expected {KEY_BYTES} bytes, found {wrong[0] if wrong else 'none'}; make one with `{_MAKE_A_KEY}`"
+                f"{source} not used: expected {KEY_BYTES} bytes, found {wrong[0] if wrong else 'none'}; make one with `{_MAKE_A_KEY}`"
             )
         self._ciphers = [AESGCM(key) for key in keys]
         self.key_id = hashlib.sha256(b"kafka-maintenance snapshot key\0" + keys[0]).hexdigest()[:16]
@@ -217,7 +217,8 @@ class Sealer:
         """The keys in a file, one a line: 32 bytes as base64 (44 characters). The first one seals, all of them open."""
         try:
             lines = path.read_bytes().split() or [b""]
-            return cls(*(base64.b64decode(line, altchars=b"-_", validate=True) for line in lines))
+            keys = [base64.b64decode(line, altchars=b"-_", validate=True) for line in lines]
+            return cls(*keys, source=f"key file {str(path)!r}")
         except binascii.Error as error:
             raise SnapshotKeyError(
                 f"key file {str(path)!r} not used: expected {KEY_BYTES} bytes as base64, found something else ({error}); "
@@ -252,7 +253,7 @@ class SnapshotSealer:
         """The data; `SnapshotKeyError` when none is the key, or the bytes were changed or moved here from another place."""
         for cipher in self._ciphers:
             for place in (f"{self._bound_to}{path}", path):
-                with suppress(InvalidTag):
+                with suppress(InvalidTag, ValueError):  # ValueError: too few bytes for a nonce
                     return cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place.encode())
         raise SnapshotKeyError(
             f"secret of {path!r} not opened: it was sealed with none of {len(self._ciphers)} keys, the first of which is "

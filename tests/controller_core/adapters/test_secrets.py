@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from controller_core.adapters.snapshot.secrets import is_secret, is_secret_config, public_config
+from controller_core.adapters.snapshot.secrets import Sealer, is_secret, is_secret_config, public_config
+from controller_core.model.errors import SnapshotKeyError
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,20 @@ def test_what_is_told_of_a_secret_config(path, settings, told):
 )
 def test_ordinary_configs_are_no_secrets(entity_type, key):
     assert not is_secret_config(entity_type, key)
+
+
+@pytest.mark.parametrize("length", [0, 3, 12, 40])
+def test_a_sealed_secret_of_which_bytes_are_missing_is_named(length):
+    sealer = Sealer(b"k" * 32).of("alpha", "one")
+    with pytest.raises(SnapshotKeyError, match=r"secret of '/config/users/a' not opened: .* or damaged"):
+        sealer.open("/config/users/a", sealer.seal("/config/users/a", b"x" * 100)[:length])
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [(b"", "0"), (b"QUJD", "3"), (b"A" * 43 + b"= QUJD", "3"), (b"# key", "something else")]
+)
+def test_a_key_file_that_holds_no_key_is_named(tmp_path, content, found):
+    path = tmp_path / "snapshot.key"
+    path.write_bytes(content)
+    with pytest.raises(SnapshotKeyError, match=rf"key file '{path}' not used: expected 32 bytes.*found {found}"):
+        Sealer.from_file(path)
