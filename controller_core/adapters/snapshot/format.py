@@ -28,6 +28,7 @@ ROWS_MAX: Final = 50_000_000
 _VALUE_BYTES: Final = 8
 _ROWS_AT_ONCE: Final = 16_384
 _PART_BYTES: Final = 1 << 30
+_DICTIONARY_BYTES: Final = 1 << 22
 _VERSION_KEY: Final = b"format_version"
 _STAT: Final = np.dtype(
     [
@@ -200,22 +201,28 @@ def require_bounded(content: bytes, uri: str) -> pq.FileMetaData:
 def _decoded(content: bytes, uri: str, footer: pq.FileMetaData, columns: Sequence[str] | None) -> pa.Table:
     """The table: a footer counts a text once that a dictionary, or the prefix of the text before, gives to many rows.
 
-    So texts of a dictionary are counted before they are written out, and few rows at a time are read of those with prefixes.
+    So texts of a dictionary are counted before they are written out. Few rows at a time are read of texts with prefixes, and of those with
+    so many values that a writer left its dictionary, whose making anew would take longer.
     """
     plain = footer.schema.to_arrow_schema()
     names = [name for name in plain.names if columns is None or name in columns]
     texts = [chunk for chunk in _chunks(footer) if chunk.physical_type == "BYTE_ARRAY"]
     in_dictionary = {chunk.path_in_schema for chunk in texts if "RLE_DICTIONARY" in chunk.encodings}
-    with_prefixes = [chunk for chunk in texts if "DELTA_BYTE_ARRAY" in chunk.encodings]
-    prefixed = {chunk.path_in_schema for chunk in with_prefixes}
-    if prefixed - set(plain.names):
-        raise pa.ArrowInvalid(f"expected no lists of texts with prefixes, found {sorted(prefixed)}")
-    longest = max((chunk.total_uncompressed_size for chunk in with_prefixes), default=0)
-    file = pq.ParquetFile(pa.BufferReader(content), metadata=footer, read_dictionary=sorted(in_dictionary))
+    by_row = [
+        chunk
+        for chunk in texts
+        if "DELTA_BYTE_ARRAY" in chunk.encodings
+        or (chunk.path_in_schema in in_dictionary & set(names) and chunk.total_uncompressed_size > _DICTIONARY_BYTES)
+    ]
+    few = {chunk.path_in_schema for chunk in by_row}
+    if few - set(plain.names):
+        raise pa.ArrowInvalid(f"expected no lists of texts with prefixes, found {sorted(few)}")
+    longest = max((chunk.total_uncompressed_size for chunk in by_row), default=0)
+    file = pq.ParquetFile(pa.BufferReader(content), metadata=footer, read_dictionary=sorted(in_dictionary - few))
     found: dict[str, pa.ChunkedArray] = {}
     for part, rows_at_once in (
-        ([name for name in names if name in prefixed], max(1, min(_ROWS_AT_ONCE, _PART_BYTES // max(1, longest)))),
-        ([name for name in names if name not in prefixed], _ROWS_AT_ONCE),
+        ([name for name in names if name in few], max(1, min(_ROWS_AT_ONCE, _PART_BYTES // max(1, longest)))),
+        ([name for name in names if name not in few], _ROWS_AT_ONCE),
     ):
         batches: list[pa.RecordBatch] = []
         size = 0
