@@ -67,7 +67,11 @@ def test_a_row_leads_to_code_test_and_proof(row):
     assert quoted(kafka)
     assert [target for target in quoted(code) if not is_code(target)] == []
     assert [target for target in quoted(tests) if not is_there(target)] == []
-    suites = {each.strip() for each in proof.split(",")} - {f"`{target}`" for target in quoted(proof)} - {"lockstep"}
+    suites = (
+        {each.strip() for each in proof.split(",")}
+        - {f"`{target}`" for target in quoted(proof)}
+        - {"lockstep", "histories"}
+    )
     assert suites <= SUITES
     assert [target for target in quoted(proof) if not is_there(target)] == []
     assert all((quoted(code), quoted(tests), proof))
