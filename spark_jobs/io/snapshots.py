@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
-from controller_core.adapters.snapshot.format import table_from_parquet
 from controller_core.adapters.snapshot.manifest import MANIFEST, RAW, Manifest, StoredObject, parse_manifest
+from controller_core.adapters.snapshot.parquet import table_from_parquet
 from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_later
 from controller_core.model.errors import ControllerCoreError, ObjectDamagedError
 from spark_jobs import schemas

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from controller_core.adapters.snapshot.format import NO_PERMISSION
 from controller_core.adapters.snapshot.secrets import SECRET
+from controller_core.adapters.snapshot.tables import NO_PERMISSION
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import LeaderAndIsr, TopicPartition
 from controller_core.znodes import (

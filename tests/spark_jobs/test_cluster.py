@@ -20,7 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from controller_core.adapters.object_store.open import open_store
-from controller_core.adapters.snapshot.format import table_to_parquet
+from controller_core.adapters.snapshot.parquet import table_to_parquet
 from kafka_maintenance.operations.analysis import published as published_analyses
 from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.analysis.disks import DISKS

@@ -8,8 +8,8 @@ import pytest
 import sqlglot
 
 from controller_core.adapters.snapshot import tables as tables_of_snapshots
-from controller_core.adapters.snapshot.format import table_to_parquet
 from controller_core.adapters.snapshot.manifest import parse_manifest
+from controller_core.adapters.snapshot.parquet import table_to_parquet
 from controller_core.adapters.snapshot.znode_rows import znode_rows
 from kafka_maintenance.operations.snapshots import local_query
 from kafka_maintenance.operations.snapshots.catalog import identity_of

@@ -171,6 +171,8 @@ ZNODES: Final = _table(
 )
 """Every znode, for questions; made from raw, never stored."""
 
+NO_PERMISSION: Final = "no permission"
+"""Why the data of a znode is left out that the session may not read."""
 RAW: Final = pa.schema(
     [
         _field("path", pa.string()),

@@ -183,7 +183,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    from controller_core.adapters.snapshot.format import table_to_parquet
+    from controller_core.adapters.snapshot.parquet import table_to_parquet
     from kafka_maintenance.operations.snapshots.catalog import read_tables
 
     manifest = chosen_snapshot(arguments)

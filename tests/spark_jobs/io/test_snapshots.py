@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as arrow_fs
 
-from controller_core.adapters.snapshot import format as snapshot_format
-from controller_core.adapters.snapshot.format import table_to_parquet
+from controller_core.adapters.snapshot import parquet as snapshot_parquet
+from controller_core.adapters.snapshot.parquet import table_to_parquet
 from spark_jobs.io.folders import Folder
 from spark_jobs.io.snapshots import Problem, _decode_error, _open_snapshot
 
@@ -26,7 +26,7 @@ def test_a_file_that_decodes_to_more_than_any_of_ours_is_not_decoded(monkeypatch
     """A worker of Spark would die of it, and tell nobody which snapshot is to blame."""
     content = table_to_parquet(pa.table({"topic": ["0" * 1000] * 3000}))
     assert _decode_error(content, "topics.parquet") is None
-    monkeypatch.setattr(snapshot_format, "UNCOMPRESSED_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(snapshot_parquet, "UNCOMPRESSED_BYTES_MAX", 1 << 20)
     assert "object 'topics.parquet' not read: expected at most 1048576 bytes" in str(
         _decode_error(content, "topics.parquet")
     )

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.format import table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.manifest import ROOT, require_name, run_token
+from controller_core.adapters.snapshot.parquet import table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.tables import TIMESTAMP
 from controller_core.model.errors import ObjectDamagedError, ObjectExistsError
 from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked

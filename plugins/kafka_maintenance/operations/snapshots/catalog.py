@@ -16,12 +16,7 @@ import pyarrow as pa
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
-from controller_core.adapters.snapshot.format import (
-    raw_from_parquet,
-    require_bounded,
-    table_from_parquet,
-    table_to_parquet,
-)
+from controller_core.adapters.snapshot.format import raw_from_parquet
 from controller_core.adapters.snapshot.manifest import (
     MANIFEST,
     RAW,
@@ -34,6 +29,7 @@ from controller_core.adapters.snapshot.manifest import (
     parse_manifest,
     require_own_place,
 )
+from controller_core.adapters.snapshot.parquet import require_bounded, table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.tables import TABLES, with_later_columns
 from controller_core.adapters.snapshot.znode_rows import ZNODES_TABLE, znode_rows
 from controller_core.model.errors import (

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.format import table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.manifest import ROOT, Manifest, StoredObject, partition_rows, require_name
+from controller_core.adapters.snapshot.parquet import table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from kafka_maintenance.operations.snapshots.catalog import (

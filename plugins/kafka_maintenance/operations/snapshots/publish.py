@@ -21,13 +21,7 @@ from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.cut import Cut
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
-from controller_core.adapters.snapshot.format import (
-    MASKED_ACL,
-    NO_PERMISSION,
-    RawLayer,
-    raw_to_parquet,
-    table_to_parquet,
-)
+from controller_core.adapters.snapshot.format import MASKED_ACL, RawLayer, raw_to_parquet
 from controller_core.adapters.snapshot.manifest import (
     MANIFEST,
     RAW,
@@ -40,6 +34,8 @@ from controller_core.adapters.snapshot.manifest import (
     run_token,
     snapshot_prefix,
 )
+from controller_core.adapters.snapshot.parquet import table_to_parquet
+from controller_core.adapters.snapshot.tables import NO_PERMISSION
 from controller_core.model.errors import (
     MalformedZnodeError,
     MigratingClusterError,

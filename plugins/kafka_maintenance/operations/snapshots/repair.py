@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import decode_tables
-from controller_core.adapters.snapshot.format import table_to_parquet
 from controller_core.adapters.snapshot.manifest import (
     MANIFEST,
     RAW,
@@ -21,6 +20,7 @@ from controller_core.adapters.snapshot.manifest import (
     manifest_bytes,
     run_key,
 )
+from controller_core.adapters.snapshot.parquet import table_to_parquet
 from controller_core.model.errors import ControllerCoreError, MisplacedSnapshotError
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,

@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import decode_tables
-from controller_core.adapters.snapshot.format import raw_from_parquet, table_from_parquet
+from controller_core.adapters.snapshot.format import raw_from_parquet
 from controller_core.adapters.snapshot.manifest import RAW, Manifest
+from controller_core.adapters.snapshot.parquet import table_from_parquet
 from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_later
 from controller_core.model.errors import ControllerCoreError
 from controller_core.model.words import counted

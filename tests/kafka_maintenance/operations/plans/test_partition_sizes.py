@@ -12,7 +12,7 @@ from kafka import TopicPartition as ClientPartition
 from kafka.structs import OffsetAndMetadata
 
 from controller_core.adapters.object_store.open import MemoryStore
-from controller_core.adapters.snapshot.format import table_from_parquet
+from controller_core.adapters.snapshot.parquet import table_from_parquet
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.rules import ThrottleBand
 from kafka_maintenance.cli.main import main

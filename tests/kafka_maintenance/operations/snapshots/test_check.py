@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
-from controller_core.adapters.snapshot.format import table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.manifest import changed_manifest, manifest_bytes
+from controller_core.adapters.snapshot.parquet import table_from_parquet, table_to_parquet
 from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.operations.snapshots.check import check_store, check_text
 from kafka_maintenance.operations.snapshots.pins import pin

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore, MemoryStore
-from controller_core.adapters.snapshot import format as snapshot_format
-from controller_core.adapters.snapshot.format import raw_from_parquet, raw_to_parquet, table_to_parquet
+from controller_core.adapters.snapshot import parquet as snapshot_parquet
+from controller_core.adapters.snapshot.format import raw_from_parquet, raw_to_parquet
 from controller_core.adapters.snapshot.manifest import _digest, parse_manifest, require_name, run_token
+from controller_core.adapters.snapshot.parquet import table_to_parquet
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tables import RAW, TABLES
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError, UnknownFormatError
@@ -299,7 +300,7 @@ def test_raw_is_small_and_exact():
 
 
 def test_nothing_of_such_a_file_is_fetched_for_spark(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshot_format, "ROWS_MAX", 1)
+    monkeypatch.setattr(snapshot_parquet, "ROWS_MAX", 1)
     with pytest.raises(ObjectDamagedError, match="its footer says"):
         snapshots.fetch_tables(corpus, stored(corpus), tmp_path / "here")
     assert not list((tmp_path / "here").rglob("*.parquet"))

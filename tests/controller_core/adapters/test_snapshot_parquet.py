@@ -4,13 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from controller_core.adapters.snapshot import format as snapshot_format
-from controller_core.adapters.snapshot.format import (
-    raw_from_parquet,
-    raw_to_parquet,
-    table_from_parquet,
-    table_to_parquet,
-)
+from controller_core.adapters.snapshot import parquet as snapshot_parquet
+from controller_core.adapters.snapshot.format import raw_from_parquet, raw_to_parquet
+from controller_core.adapters.snapshot.parquet import table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.tables import RAW
 from controller_core.model.errors import ObjectDamagedError
 
@@ -19,11 +15,11 @@ def test_a_file_that_decompresses_to_more_than_any_of_ours_is_not_read(monkeypat
     content = table_to_parquet(pa.table({"x": [b"0" * 1000] * 1000}))
     assert len(content) < 10_000
     assert table_from_parquet(content, "x").num_rows == 1000
-    monkeypatch.setattr(snapshot_format, "ROWS_MAX", 999)
+    monkeypatch.setattr(snapshot_parquet, "ROWS_MAX", 999)
     with pytest.raises(ObjectDamagedError, match=r"its footer says .* and 1000 rows"):
         table_from_parquet(content, "x")
     monkeypatch.undo()
-    monkeypatch.setattr(snapshot_format, "UNCOMPRESSED_BYTES_MAX", 500)
+    monkeypatch.setattr(snapshot_parquet, "UNCOMPRESSED_BYTES_MAX", 500)
     with pytest.raises(ObjectDamagedError, match="expected at most 500 bytes"):
         table_from_parquet(content, "x")
 
@@ -56,7 +52,7 @@ def test_a_small_file_that_gives_one_value_to_many_rows_is_not_read(columns, opt
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink, compression="zstd", **options)
     content = sink.getvalue().to_pybytes()
-    monkeypatch.setattr(snapshot_format, "UNCOMPRESSED_BYTES_MAX", _MILLION)
+    monkeypatch.setattr(snapshot_parquet, "UNCOMPRESSED_BYTES_MAX", _MILLION)
     with pytest.raises(ObjectDamagedError, match=message):
         table_from_parquet(content, "x")
 
@@ -77,9 +73,9 @@ def test_a_table_read_in_parts_is_the_table(monkeypatch, few_values):
     sink = pa.BufferOutputStream()
     coded = {"use_dictionary": ["list", "text"], "column_encoding": {"path": "DELTA_BYTE_ARRAY"}}
     pq.write_table(table, sink, row_group_size=30, **coded)
-    monkeypatch.setattr(snapshot_format, "_ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(snapshot_format, "_PART_BYTES", 1000)
-    monkeypatch.setattr(snapshot_format, "_DICTIONARY_BYTES", 1000 if few_values else 0)
+    monkeypatch.setattr(snapshot_parquet, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(snapshot_parquet, "_PART_BYTES", 1000)
+    monkeypatch.setattr(snapshot_parquet, "_DICTIONARY_BYTES", 1000 if few_values else 0)
     content = sink.getvalue().to_pybytes()
     whole = pq.read_table(pa.BufferReader(content))
     found = table_from_parquet(content, "x")
