@@ -6,6 +6,7 @@ Source: Kafka 3.9 `ZooKeeperClient`, `KafkaController` (handlers).
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from controller_core.messages import effects as e
 from controller_core.messages import events
@@ -78,8 +79,9 @@ class ControllerWatches:
 
     def after_deleting(self, kind: e.WatchKind) -> None:
         """Watch for the next request; one that was created since the last was deleted is heard of at once."""
-        self.before_listing(kind)
-        if self._zookeeper.exists(_REQUESTS[kind]) is not None:
+        key = (kind, "")
+        self._wanted.add(key)
+        if self._set(key):
             self._hear(_CREATED[kind])
 
     def before_reading(self, kind: e.WatchKind, names: Iterable[str] | None = None) -> None:
@@ -94,16 +96,15 @@ class ControllerWatches:
         """Watch `/controller`, which is about to be read."""
         self._zookeeper.exists(CONTROLLER, watch=self._controller_watch)
 
-    def _set(self, key: Key) -> None:
+    def _set(self, key: Key) -> bool:
+        """Sets the watch; whether what it watches is there."""
         callback = self._callbacks.setdefault(key, lambda event: self._fired(key, event))
         path = _path(key)
-        if key[0] not in _PARENTS:
-            self._zookeeper.exists(path, watch=callback)
-            return
-        try:
-            self._zookeeper.children(path, watch=callback)
-        except NoNodeError:  # hear of its birth
-            self._zookeeper.exists(path, watch=callback)
+        if key[0] in _PARENTS:
+            with suppress(NoNodeError):  # then hear of its birth
+                self._zookeeper.children(path, watch=callback)
+                return True
+        return self._zookeeper.exists(path, watch=callback) is not None
 
     def _fired(self, key: Key, event: WatchEvent) -> None:
         if event.kind is WatchEventKind.LOST or key not in self._wanted:
