@@ -32,26 +32,38 @@ _BROKER_ID: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CREDENTIAL: Final = re.compile(r"salt=[^,]+,stored_key=[^,]+,server_key=[^,]+,iterations=\d+")
 _ADDRESS: Final = re.compile(rf"{DEFAULT_ENTITY}|[0-9A-Za-z.:_-]+")
-_RESOURCES: Final = frozenset({"Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User"})
-_OPERATIONS: Final = frozenset(
-    [
-        "all",
-        "alter",
-        "alterconfigs",
-        "clusteraction",
-        "create",
-        "createtokens",
-        "delete",
-        "describe",
-        "describeconfigs",
-        "describetokens",
-        "idempotentwrite",
-        "read",
-        "write",
-    ]
-)
-_PERMISSIONS: Final = frozenset({"allow", "deny"})
-"""Kafka reads operations and permissions in any case (`SecurityUtils`)."""
+RESOURCES: Final[Mapping[str, int]] = {
+    "Topic": 2,
+    "Group": 3,
+    "Cluster": 4,
+    "TransactionalId": 5,
+    "DelegationToken": 6,
+    "User": 7,
+}
+"""Types of the resources of ACLs, with the code of each in a record (`ResourceType`)."""
+OPERATIONS: Final[Mapping[str, int]] = {
+    name: code
+    for code, name in enumerate(
+        (
+            "all",
+            "read",
+            "write",
+            "create",
+            "delete",
+            "alter",
+            "describe",
+            "clusteraction",
+            "describeconfigs",
+            "alterconfigs",
+            "idempotentwrite",
+            "createtokens",
+            "describetokens",
+        ),
+        start=2,
+    )
+}
+PERMISSIONS: Final[Mapping[str, int]] = {"deny": 2, "allow": 3}
+"""Kafka reads operations and permissions in any case (`SecurityUtils`); with their codes (`AclOperation`, `AclPermissionType`)."""
 
 
 def config_values(tree: Tree) -> Judged:
@@ -134,7 +146,7 @@ def acls(tree: Tree) -> Judged:
 
 def _bad_acls(tree: Tree) -> Iterator[str]:
     for path, kind in _acl_paths(tree):
-        if kind not in _RESOURCES:
+        if kind not in RESOURCES:
             yield f"{path}: {kind} is no type of a resource"
         if tree.znodes[path].why_unread:
             continue
@@ -151,7 +163,7 @@ def _bad_acls(tree: Tree) -> Iterator[str]:
         for entry in entries:
             if ":" not in entry.principal:
                 yield f"{path}: principal {entry.principal!r} is not Type:name"
-            if entry.operation.lower() not in _OPERATIONS or entry.permission_type.lower() not in _PERMISSIONS:
+            if entry.operation.lower() not in OPERATIONS or entry.permission_type.lower() not in PERMISSIONS:
                 yield f"{path}: {entry.permission_type} {entry.operation} is unknown"
 
 

@@ -12,28 +12,11 @@ from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import TOPICS, decode_acl, decode_config, decode_producer_id_block
 from controller_core.znodes.paths import DEFAULT_ENTITY
 from kafka_maintenance.operations.kraft.rehearsal.records import OF_THE_RUN, REDACTED, Record
+from spark_jobs.kraft.entities import OPERATIONS, PERMISSIONS, RESOURCES
 from spark_jobs.kraft.tree import Tree
 
 _TOPIC, _BROKER = 2, 4
-_RESOURCES: Final = {"Topic": 2, "Group": 3, "Cluster": 4, "TransactionalId": 5, "DelegationToken": 6, "User": 7}
 _PATTERNS: Final = {"literal": 3, "prefixed": 4}
-_PERMISSIONS: Final = {"deny": 2, "allow": 3}
-_OPERATIONS: Final = (
-    "All",
-    "Read",
-    "Write",
-    "Create",
-    "Delete",
-    "Alter",
-    "Describe",
-    "ClusterAction",
-    "DescribeConfigs",
-    "AlterConfigs",
-    "IdempotentWrite",
-    "CreateTokens",
-    "DescribeTokens",
-)
-_OPERATION_CODES: Final = {name.lower(): code for code, name in enumerate(_OPERATIONS, start=2)}
 UNKNOWN: Final = 0
 _SCRAM: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _ENTITIES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
@@ -159,9 +142,9 @@ def _acls(tree: Tree) -> Iterator[Fact]:
             except MalformedZnodeError:
                 continue
             for entry in entries:
-                resource = (_RESOURCES.get(parts[-2], UNKNOWN), parts[-1], pattern)
-                operation = _OPERATION_CODES.get(entry.operation.lower(), UNKNOWN)
-                permission = _PERMISSIONS.get(entry.permission_type.lower(), UNKNOWN)
+                resource = (RESOURCES.get(parts[-2], UNKNOWN), parts[-1], pattern)
+                operation = OPERATIONS.get(entry.operation.lower(), UNKNOWN)
+                permission = PERMISSIONS.get(entry.permission_type.lower(), UNKNOWN)
                 rule = (entry.principal, entry.host, operation, permission)
                 yield Fact(("ACCESS_CONTROL_ENTRY", *resource, *rule), None, path)
 
