@@ -144,6 +144,28 @@ REASSIGNMENT = "plan reassignment --cluster sample-history --targets {file}"
 POLICY = "snapshots retain --approve 0 --approver anna --policy {file}"
 
 
+CHANGED = (
+    (
+        "a changed rehearsal",
+        "kraft runbook --rehearsal {file}",
+        (
+            '{"digest": 1, "passed": 1, "kafka_version": 3, "repaired": null, "as_it_is": null}',
+            '{"digest": "d", "passed": true, "kafka_version": "3.9", "repaired": null, "as_it_is": {"records": []}}',
+            '{"digest": "d", "passed": true, "kafka_version": "3.9", "repaired": null, "as_it_is": {"records": {"TOPIC": 1}, "cost": {"migrated_s": "x"}}}',
+        ),
+    ),
+    (
+        "a changed certificate",
+        "kraft readiness --since {file}",
+        (
+            '{"cluster": "sample-history", "rules": []}',
+            '{"cluster": "sample-history", "phase": {"id": "P0"}, "rules": {"R1": "met"}}',
+            '{"cluster": "sample-history", "phase": {"id": "P0"}, "rules": [{"id": "R1"}]}',
+        ),
+    ),
+)
+
+
 @pytest.mark.parametrize(
     ("line", "content", "said"),
     [
@@ -153,30 +175,11 @@ POLICY = "snapshots retain --approve 0 --approver anna --policy {file}"
         pytest.param("kraft runbook --rehearsal {file}", "[]", "found []", id="a rehearsal that is a list"),
         pytest.param("kraft runbook --rehearsal {file}", "{", "a JSON object expected in", id="a cut rehearsal"),
         pytest.param("kraft runbook --rehearsal {file}", "{}", "found none of its fields digest", id="no fields"),
-        *(
-            pytest.param(
-                "kraft runbook --rehearsal {file}", content, "found it changed", id=f"a changed rehearsal {number}"
-            )
-            for number, content in enumerate(
-                (
-                    '{"digest": 1, "passed": 1, "kafka_version": 3, "repaired": null, "as_it_is": null}',
-                    '{"digest": "d", "passed": true, "kafka_version": "3.9", "repaired": null, "as_it_is": {"records": []}}',
-                    '{"digest": "d", "passed": true, "kafka_version": "3.9", "repaired": null, "as_it_is": {"records": {"TOPIC": 1}, "cost": {"migrated_s": "x"}}}',
-                )
-            )
-        ),
         pytest.param("kraft readiness --since {file}", None, "earlier certificate not read", id="no certificate"),
         *(
-            pytest.param(
-                "kraft readiness --since {file}", content, "found it changed", id=f"a changed certificate {number}"
-            )
-            for number, content in enumerate(
-                (
-                    '{"cluster": "sample-history", "rules": []}',
-                    '{"cluster": "sample-history", "phase": {"id": "P0"}, "rules": {"R1": "met"}}',
-                    '{"cluster": "sample-history", "phase": {"id": "P0"}, "rules": [{"id": "R1"}]}',
-                )
-            )
+            pytest.param(line, content, "found it changed", id=f"{what} {number}")
+            for what, line, contents in CHANGED
+            for number, content in enumerate(contents)
         ),
         pytest.param(
             "kraft rehearse --controller-config {file}", None, "the quorum's properties not read", id="no properties"
