@@ -16,10 +16,16 @@ from controller_core.adapters.snapshot.manifest import ROOT, require_name
 from controller_core.model.errors import ObjectDamagedError
 from controller_core.plans.plain import plain
 from controller_core.ports.object_store import put_once
-from kafka_maintenance.operations.analysis.overviews import Overview, is_judged, newest_overviews, rows_of_date
+from kafka_maintenance.operations.analysis.overviews import (
+    Overview,
+    is_judged,
+    newest_overviews,
+    overviews_back,
+    rows_of_date,
+)
 from kafka_maintenance.operations.analysis.tables import rows_of
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.snapshots.catalog import at_once
 from spark_jobs.severities import SEVERITIES
 
 LOOKED_BACK_DATES: Final = 31
@@ -138,16 +144,13 @@ def _alarms(
 def _stood(store: ObjectStore, clusters: AbstractSet[str], day: date) -> set[tuple[Any, ...]]:
     """The findings of the clusters before the date: of each those of the last date on which it was judged, as far as is looked back."""
     stood, left = set[tuple[Any, ...]](), set(clusters)
-    for _ in range(LOOKED_BACK_DATES):
-        before = newest_overviews(store, 1, until=(day - timedelta(days=1)).isoformat()) if left else ()
-        if not before:
-            break
-        (one,) = before
-        day = date.fromisoformat(one.date)
+    for one in overviews_back(store, LOOKED_BACK_DATES, until=(day - timedelta(days=1)).isoformat()) if left else ():
         judged = {cluster for cluster in left & one.clusters.keys() if is_judged(one.clusters[cluster])}
         rows = rows_of_date(store, one, "findings", _COLUMNS) if judged else ()
         stood |= {_identity(row) for row in rows if row["cluster"] in judged}
         left -= judged
+        if not left:
+            break
     return stood
 
 

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
-from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, at_once, read_raw
+from kafka_maintenance.operations.at_once import at_once
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, read_raw
 from kafka_maintenance.operations.snapshots.changes import KINDS, Change
 from kafka_maintenance.operations.snapshots.diff import diff, side_of_raw
 from kafka_maintenance.operations.snapshots.diff_text import diff_lines

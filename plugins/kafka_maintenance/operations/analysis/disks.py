@@ -16,10 +16,10 @@ from controller_core.adapters.snapshot.manifest import ROOT, require_name, run_t
 from controller_core.adapters.snapshot.parquet import table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.tables import TIMESTAMP
 from controller_core.model.errors import ObjectDamagedError, ObjectExistsError
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked
 from kafka_maintenance.operations.cluster.log_dirs import SizesUnknownError, answers_of
 from kafka_maintenance.operations.errors import listed
-from kafka_maintenance.operations.snapshots.catalog import at_once
 
 PREFIX: Final = f"{ROOT}/disks/"
 DISKS: Final = pa.schema(

@@ -20,7 +20,8 @@ from controller_core.ports.object_store import write_whole
 from kafka_maintenance.operations.analysis.alarms import alarms_of_date
 from kafka_maintenance.operations.analysis.overviews import Overview, is_judged, require_overview, rows_of_date
 from kafka_maintenance.operations.analysis.published import read_analysis
-from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, at_once, newest_snapshot
+from kafka_maintenance.operations.at_once import at_once
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, newest_snapshot
 from spark_jobs.severities import SEVERITIES
 
 PREFIX: Final = "kafka_maintenance_"

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from itertools import groupby
 from math import isfinite
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, last_date
 from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
 from controller_core.ports.object_store import put_once
 from kafka_maintenance.operations.analysis.tables import CACHE, rows_of
-from kafka_maintenance.operations.snapshots.catalog import at_once
+from kafka_maintenance.operations.at_once import at_once
 
 PREFIX: Final = f"{ROOT}/overviews/"
 COUNTS: Final = (
@@ -136,6 +137,12 @@ def newest_overviews(store: ObjectStore, dates: int, *, until: str | None = None
     return _of_each_date(at_once(lambda key: _kept(store, key), _keys_of(store, dates, until)))
 
 
+def overviews_back(store: ObjectStore, dates: int, *, until: str) -> Iterator[Overview]:
+    """As `newest_overviews`, newest first, each read when it is asked for: who finds what it seeks reads no earlier one."""
+    for _, keys in groupby(reversed(_keys_of(store, dates, until)), key=_date_in):
+        yield from _of_each_date(_kept(store, key) for key in keys)
+
+
 def rows_of_date(
     store: ObjectStore, overview: Overview, table: str, columns: Sequence[str]
 ) -> Iterator[Mapping[str, Any]]:
@@ -175,10 +182,13 @@ def _keys_of(store: ObjectStore, dates: int, until: str | None = None) -> list[s
     last = until or last_date(datetime.now(UTC)).isoformat()
     by_date: dict[str, list[str]] = {}
     for key in store.list(PREFIX):
-        day = key.removeprefix(f"{PREFIX}date=").partition("/")[0]
-        if day <= last:
+        if (day := _date_in(key)) <= last:
             by_date.setdefault(day, []).append(key)
     return [key for day in sorted(by_date)[-dates:] for key in by_date[day]]
+
+
+def _date_in(key: str) -> str:
+    return key.removeprefix(f"{PREFIX}date=").partition("/")[0]
 
 
 def _of_each_date(found: Iterable[Overview]) -> list[Overview]:

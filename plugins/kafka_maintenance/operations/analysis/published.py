@@ -22,8 +22,8 @@ from controller_core.model.errors import ObjectDamagedError, ObjectExistsError, 
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.analysis.overviews import keep_overview
 from kafka_maintenance.operations.analysis.tables import CACHE
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
-from kafka_maintenance.operations.snapshots.catalog import at_once
 
 FORMAT_VERSION: Final = 1
 PREFIX: Final = f"{ROOT}/analysis/"

@@ -21,9 +21,10 @@ from controller_core.ports.object_store import write_whole
 from kafka_maintenance.operations.analysis.changed import changed_since
 from kafka_maintenance.operations.analysis.disks import newest_disks
 from kafka_maintenance.operations.analysis.published import S3, S3A, Analysis, publish
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError, OperationError
 from kafka_maintenance.operations.snapshots import compact
-from kafka_maintenance.operations.snapshots.catalog import at_once, checked_object, fetch_tables, read_manifest
+from kafka_maintenance.operations.snapshots.catalog import checked_object, fetch_tables, read_manifest
 from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, earlier_snapshots, passed_over
 from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew, private_folder
 from kafka_maintenance.spark import submit as spark

@@ -17,7 +17,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.gc_pause import collector_paused
-from kafka_maintenance.operations.snapshots.catalog import at_once
+from kafka_maintenance.operations.at_once import at_once
 
 CACHE_BYTES_MAX: Final = 256 * 2**20
 _SUFFIX: Final = ".parquet"

@@ -14,7 +14,8 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.tables import TABLES
 from kafka_maintenance.operations.analysis.overviews import Overview
 from kafka_maintenance.operations.analysis.tables import CACHE, table_of
-from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, at_once, newest_of, read_table
+from kafka_maintenance.operations.at_once import at_once
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, newest_of, read_table
 
 ROWS: Final = "rows"
 """Stands for a column: how many rows there are."""

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +22,7 @@ from controller_core.ports.zookeeper import Delete, Operation, ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import FENCE_PREFIX, LOCK_PATH, Holder, cluster_lock, find_holder
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, find_execution
 from kafka_maintenance.operations.apply.throttle import end_throttle, left_over
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.record.entry import entry_of
@@ -40,7 +40,6 @@ _BEGINNING = re.compile("[0-9a-f]{1,64}")
 """Of a digest."""
 _KIND_IN_NAME = re.compile(r"/plans/([a-z_]+)-[0-9a-f]+\.json$")
 _RECEIPTS = "v1/receipts/"
-_READS_AT_ONCE = 16
 
 
 UNKNOWN_KIND: Final = "?"
@@ -84,10 +83,8 @@ def executions(
     for folder, keys in folders.items():
         name, _, digest = folder.removeprefix(f"{_RECEIPTS}cluster=").partition("/")
         found.append((name, digest, keys))
-    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        return tuple(
-            sorted(pool.map(lambda each: _recorded(store, get or store.get, *each), found), key=lambda each: each.began)
-        )
+    recorded = at_once(lambda each: _recorded(store, get or store.get, *each), found)
+    return tuple(sorted(recorded, key=lambda each: each.began))
 
 
 def _recorded(

@@ -14,7 +14,6 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -30,6 +29,7 @@ from controller_core.model.errors import ObjectExistsError, ObjectMissingError
 from controller_core.plans.document import canonical
 from controller_core.ports.object_store import ObjectStore, put_once
 from kafka_maintenance import __version__
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError, ClusterBusyError, RefusedError
 from kafka_maintenance.operations.record.audit_sink import Sink, sink_from
 
@@ -40,7 +40,6 @@ _FIRST: Final = "0" * 64
 _ENTRY: Final = re.compile(r"[0-9]{8}\.json")
 _NUMBER_MAX: Final = 99_999_999
 _ATTEMPTS: Final = 50
-_READS_AT_ONCE: Final = 16
 _PEM_END: Final = "-----END PUBLIC KEY-----"
 
 
@@ -243,7 +242,7 @@ def refuse_removed(store: ObjectStore, cluster: str, prefix: str, *, since: str 
     """
     first = 1 if since is None else int(json.loads(store.get(since))[FIELD]["number"])
     keys = [key for key in _entry_keys(store, cluster) if key >= entry_key(cluster, first)]
-    links = list(map(_link, keys, _contents(store, keys)))
+    links = list(map(_link, keys, at_once(store.get, keys)))
     if since is not None:
         _refuse_broken(store, cluster, links, since)
     there = set(store.list(prefix))
@@ -285,7 +284,7 @@ class UntrustedRecordError(RefusedError):
 
 def entries(store: ObjectStore, cluster: str) -> Iterator[bytes]:
     """The entries of the chain, in order, as they lie in the store."""
-    yield from _contents(store, _entry_keys(store, cluster))
+    yield from at_once(store.get, _entry_keys(store, cluster))
 
 
 def audit_findings(
@@ -304,7 +303,7 @@ def audit_findings(
     named: dict[str, str] = {}
     number, previous, hashes = 0, _FIRST, {_FIRST}
     chain = _entry_keys(store, cluster)
-    for key, data in zip(chain, _contents(store, chain), strict=True):
+    for key, data in zip(chain, at_once(store.get, chain), strict=True):
         number += 1
         problem = _entry_problem(data, key, entry_key(cluster, number), number, previous, keys)
         if problem:
@@ -326,7 +325,7 @@ def audit_findings(
     ]
     for prefix in record_prefixes(cluster):
         records = store.list(prefix)
-        for key, data in zip(records, _contents(store, records), strict=True):
+        for key, data in zip(records, at_once(store.get, records), strict=True):
             named.pop(key, None)
             if _hash(data) not in copies.get(key, ()):
                 found.append(Finding(key, "the chain holds no such record: it was written or changed by somebody else"))
@@ -384,12 +383,6 @@ def _entry_keys(store: ObjectStore, cluster: str) -> list[str]:
 
 def _is_entry(key: str) -> bool:
     return _ENTRY.fullmatch(key.rpartition("/")[2]) is not None
-
-
-def _contents(store: ObjectStore, keys: Sequence[str]) -> Iterator[bytes]:
-    """What lies at these keys, in their order, read several at a time: a chain grows for years."""
-    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        yield from pool.map(store.get, keys)
 
 
 def _number_of(key: str) -> int:

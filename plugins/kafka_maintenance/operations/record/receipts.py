@@ -5,7 +5,6 @@ Nothing is written to a cluster before the intention stands here.
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,6 +14,7 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectDamagedError, ObjectExistsError
 from kafka_maintenance import __version__
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import ClusterBusyError
 from kafka_maintenance.operations.record.audit import (
     FIELD,
@@ -25,7 +25,6 @@ from kafka_maintenance.operations.record.audit import (
 )
 from kafka_maintenance.operations.record.entry import entry_of
 
-_READS_AT_ONCE: Final = 16
 _FIELDS: Final = ("event", "step", "at", "run", "approver", "code_version")
 
 
@@ -97,8 +96,7 @@ def read_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, .
         ObjectDamagedError: one is none as a run writes it.
     """
     keys = in_order(store.list(receipt_prefix(cluster, digest)))
-    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        return tuple(pool.map(lambda key: _event(store, key), keys))
+    return tuple(at_once(lambda key: _event(store, key), keys))
 
 
 def trusted_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
@@ -109,9 +107,7 @@ def trusted_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event
     """
     prefix, counting = receipt_prefix(cluster, digest), keys_from(os.environ)
     keys = in_order(store.list(prefix))
-    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        records = pool.map(lambda key: trusted_record(store, cluster, key, counting), keys)
-        events = tuple(map(_event_of, records))
+    events = tuple(map(_event_of, at_once(lambda key: trusted_record(store, cluster, key, counting), keys)))
     for number, (key, event) in enumerate(zip(keys, events, strict=True), start=1):
         expected = f"{prefix}{_name(number, event.event)}"
         if key != expected:

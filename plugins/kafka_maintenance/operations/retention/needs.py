@@ -11,8 +11,8 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, Manifest, cluster_prefix
 from controller_core.model.errors import ObjectMissingError
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.record.receipts import EventKind, in_order, receipt_prefix
-from kafka_maintenance.operations.snapshots.catalog import at_once
 
 DIGEST_LETTERS: Final = 12
 """Of a plan's digest, in the name of its object."""

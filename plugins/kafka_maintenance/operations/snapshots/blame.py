@@ -99,7 +99,7 @@ def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
         )
     now = datetime.now(UTC)
     future = [each for each in manifests if dated_in_the_future(each, now)]
-    manifests = [each for each in manifests if each not in future]
+    manifests = [each for each in manifests if not dated_in_the_future(each, now)]
     partition = _as_partition(subject)
     path_of: Callable[[str], str] = partial(_path_in_topic, subject)
     if subject.startswith("/"):

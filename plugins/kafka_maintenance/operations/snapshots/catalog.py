@@ -7,10 +7,9 @@ looked for is found by its key, so that a damaged manifest hides no other one.
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -38,10 +37,8 @@ from controller_core.model.errors import (
     UnknownFormatError,
 )
 from controller_core.ports.object_store import write_whole
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError, listed
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 UNUSABLE: Final = (ObjectDamagedError, ObjectMissingError, UnknownFormatError)
 """What is wrong with one snapshot alone."""
@@ -51,7 +48,6 @@ _FUTURE: Final = (
     "snapshot {!r} is not the newest: expected one taken until now, found {}, a date in the future; set the clock that was wrong "
     "and take a snapshot, or name this one by its id"
 )
-_AT_ONCE: Final = 8
 """Objects read at the same time: a distant store takes its time for each, and boto3 keeps ten connections."""
 
 log = logging.getLogger(__name__)
@@ -201,12 +197,6 @@ def require_cluster(store: ObjectStore, cluster: str | None) -> None:
 def known_clusters(store: ObjectStore) -> list[str]:
     """Clusters of which the store holds anything of a snapshot, if only what a killed run left. One listing; nothing is read."""
     return sorted({key.split("/")[1].removeprefix("cluster=") for key in store.list(f"{ROOT}/cluster=")})
-
-
-def at_once(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """`work` of each item in their order, several at a time; the first error ends it, in its place."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        yield from pool.map(work, items)
 
 
 def read_manifest(store: ObjectStore, address: str) -> Manifest:

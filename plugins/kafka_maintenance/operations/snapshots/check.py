@@ -22,7 +22,8 @@ from controller_core.adapters.snapshot.manifest import (
 )
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.words import counted
-from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, at_once, manifest_keys, read_manifest
+from kafka_maintenance.operations.at_once import at_once
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, manifest_keys, read_manifest
 from kafka_maintenance.operations.snapshots.verify import Finding, verify_snapshot
 
 _SNAPSHOT_STEPS: Final = 4  # v1/cluster=C/date=D/snap=S

@@ -12,10 +12,10 @@ from typing import Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ControllerCoreError
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
-    at_once,
     keys_by_date,
     manifest_keys,
     newest_of,

@@ -20,9 +20,9 @@ from controller_core.adapters.snapshot.manifest import ROOT, Manifest, StoredObj
 from controller_core.adapters.snapshot.parquet import table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
-    at_once,
     checked_object,
     keys_by_date,
     newest_of,

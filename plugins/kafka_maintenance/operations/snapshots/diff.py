@@ -22,8 +22,8 @@ from controller_core.adapters.snapshot.reader import Progress, ReadOptions, read
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
 from controller_core.model.words import counted
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.snapshots.catalog import (
-    at_once,
     identity_of,
     public_configs,
     read_manifest,

@@ -17,11 +17,11 @@ from controller_core.adapters.snapshot.manifest import Manifest, partition_rows
 from controller_core.adapters.snapshot.znode_rows import ZNODES_TABLE
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.words import counted
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
     Unusable,
-    at_once,
     fetch_tables,
     fetch_znodes,
     manifest_keys,

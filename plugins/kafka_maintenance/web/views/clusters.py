@@ -18,8 +18,9 @@ from kafka_maintenance.operations.analysis.overviews import (
     readable_overviews,
 )
 from kafka_maintenance.operations.analysis.tables import CACHE
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.record.departures import Departure, departures
-from kafka_maintenance.operations.snapshots.catalog import at_once, newest_snapshot
+from kafka_maintenance.operations.snapshots.catalog import newest_snapshot
 from kafka_maintenance.web.blocks import (
     Cell,
     Column,

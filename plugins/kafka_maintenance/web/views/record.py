@@ -8,10 +8,10 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.apply.executions import DAMAGED, UNKNOWN_KIND, detail_text, kind_in
+from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.record.entry import entry_of
 from kafka_maintenance.operations.record.receipts import in_order, receipt_prefix
-from kafka_maintenance.operations.snapshots.catalog import at_once
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Note, Table, Tone, age_text, moment_text, number
 
