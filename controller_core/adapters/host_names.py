@@ -19,15 +19,26 @@ def hosts_in(servers: str) -> tuple[str, ...]:
 
 
 def unknown_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
-    """All of `hosts`, if the name service says of each that there is no such name; else none."""
+    """Those of `hosts` that cannot be a name; else all of them, if the name service says of each that there is no such name; else none."""
+    if impossible := tuple(host for host in hosts if not _may_be_a_name(host)):
+        return impossible  # with one of them among others kazoo connects to none, and does not say so
     for host in hosts:
         try:
             socket.getaddrinfo(host, None)
         except socket.gaierror as error:
             if error.errno not in _NO_SUCH_NAME:
                 return ()
-        except (OSError, UnicodeError):
+        except OSError:
             return ()
         else:
             return ()
     return tuple(hosts)
+
+
+def _may_be_a_name(host: str) -> bool:
+    """Not where a label is empty, as in `zk1..example.com`, or too long: the name service is not even asked."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True

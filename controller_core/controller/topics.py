@@ -21,7 +21,7 @@ from controller_core.controller.topic_znode import topic_node
 from controller_core.engine.turn import Acknowledge, Task, Turn
 from controller_core.messages.answers import (
     DeletionRequestsRead,
-    StatesRead,
+    PartitionsListed,
     TopicAssignmentsRead,
     TopicContent,
     TopicIdsAssigned,
@@ -29,8 +29,8 @@ from controller_core.messages.answers import (
 )
 from controller_core.messages.effects import (
     AssignTopicIds,
+    ListPartitions,
     ReadDeletionRequests,
-    ReadPartitionStates,
     ReadTopicAssignments,
     ReadTopics,
     Watch,
@@ -193,12 +193,12 @@ class RestoreTopicNode(Task):
     read: Mapping[TopicPartition, ReplicaAssignment]
 
     def __call__(self, turn: Turn) -> None:
-        turn.ask(ReadPartitionStates(partitions=tuple(self.read)), WriteCreatedPartitions(self.topic, self.read))
+        turn.ask(ListPartitions(topic=self.topic), WriteCreatedPartitions(self.topic, self.read))
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCreatedPartitions(Task):
-    """Writes those to the topic's znode; those without a `state` znode go, old or new.
+    """Writes those to the topic's znode; those without a znode of their own go, old or new.
 
     Their replicas are those that the context knows; through 2.3 those that were read.
     """
@@ -208,8 +208,9 @@ class WriteCreatedPartitions(Task):
 
     def __call__(self, turn: Turn) -> None:
         answer = turn.answer
-        if isinstance(answer, StatesRead):
-            created = {p: a for p, a in self.read.items() if p in answer.found or p in answer.problems}
+        if isinstance(answer, PartitionsListed):
+            names = frozenset(answer.names)
+            created = {p: a for p, a in self.read.items() if str(p.partition) in names}
             if turn.context.dialect.adding_and_removing_replicas:
                 created = {p: turn.context.full_assignment(p) for p in created}
             turn.ask(topic_node(turn.context, self.topic, created), Acknowledge())

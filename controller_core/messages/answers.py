@@ -100,6 +100,14 @@ class TopicAssignmentsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionsListed:
+    """Names of the children of the topic's `partitions`; none where that znode is missing."""
+
+    effect: e.ListPartitions
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TopicIdsAssigned:
     """The ids that the topics have now."""
 
@@ -195,8 +203,8 @@ class Failed:
 
 
 Answer = (
-    StatesRead | StatesWritten | StatesCreated | TopicConfigsRead | BrokersRead | TopicsRead | TopicAssignmentsRead | TopicIdsAssigned
-    | DeletionRequestsRead | ReassignmentRequestsRead | PreferredElectionRequestRead | NotificationsListed
+    StatesRead | StatesWritten | StatesCreated | TopicConfigsRead | BrokersRead | TopicsRead | TopicAssignmentsRead | PartitionsListed
+    | TopicIdsAssigned | DeletionRequestsRead | ReassignmentRequestsRead | PreferredElectionRequestRead | NotificationsListed
     | IsrNotificationsRead | LogDirEventsRead | ControllerRead | ControllerRegistered | Done | Failed
 )  # fmt: skip
 """Closed: each answers one effect, `Failed` any of them."""

@@ -51,6 +51,13 @@ class ReadTopicAssignments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListPartitions:
+    """List `/brokers/topics/<topic>/partitions`. Answered by `PartitionsListed`."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadDeletionRequests:
     """List `/admin/delete_topics`, and watch its children. Answered by `DeletionRequestsRead`."""
 
@@ -402,8 +409,8 @@ class ReplyElections:
 
 
 ReadEffect = (
-    ReadPartitionStates | ReadTopicConfigs | ReadBrokers | ReadTopics | ReadTopicAssignments | ReadDeletionRequests
-    | ReadReassignmentRequests | ReadPreferredElectionRequest | ListIsrNotifications | ReadIsrNotifications
+    ReadPartitionStates | ReadTopicConfigs | ReadBrokers | ReadTopics | ReadTopicAssignments | ListPartitions
+    | ReadDeletionRequests | ReadReassignmentRequests | ReadPreferredElectionRequest | ListIsrNotifications | ReadIsrNotifications
     | ListLogDirEvents | ReadLogDirEvents | ReadController
 )  # fmt: skip
 WriteEffect = (

@@ -161,22 +161,6 @@ def request_version(table: Mapping[str, int], ibp: Ibp) -> int:
     return max((version for name, version in table.items() if ibp.at_least(name)), default=0)
 
 
-def newest_version(low: str | None = None, high: str | None = None) -> str:
-    """The newest minor version between `low` and `high`, both included; None is open.
-
-    Raises:
-        UnknownVersionError: there is none.
-    """
-    floor = parse_version(low) if low else (0, 0, 0)
-    roof = parse_version(high) if high else (99, 0, 0)
-    fitting = [name for version, name in _NAMES.items() if floor <= version <= roof]
-    if not fitting:
-        raise UnknownVersionError(
-            f"no Kafka version between {low!r} and {high!r} is known: expected one of {', '.join(MINOR_VERSIONS)}"
-        )
-    return fitting[-1]
-
-
 def dialect_for(version: str, ibp: str | None = None) -> Dialect:
     """The dialect of a Kafka version, e.g. "3.9" or "2.4.1", under an inter.broker.protocol.version.
 

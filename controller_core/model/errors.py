@@ -127,6 +127,10 @@ class ObjectStoreError(ControllerCoreError):
     """Base of what an object store reports."""
 
 
+class StoreAddressError(ObjectStoreError):
+    """An address that names no store."""
+
+
 class ObjectMissingError(ObjectStoreError):
     """No object has this key."""
 

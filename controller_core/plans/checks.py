@@ -121,13 +121,7 @@ def _check_cluster(
         case RequestAbsent(path=path):
             if path not in observed.pending:
                 return None
-            advice = "another tool's request is pending or stuck: let the controller finish it, then run again"
-            if path in observed.abandoned_requests:
-                advice = (
-                    "it names only partitions that do not exist: the active controller removes it at once or never; if it "
-                    "stays, clear it by a forced re-election (plan drain)"
-                )
-            return Unmet(path, "no znode", observed.pending[path], advice)
+            return Unmet(path, "no znode", observed.pending[path], _advice_beside(path, observed))
         case RequestAbandoned(path=path):
             if path in observed.abandoned_requests:
                 return None
@@ -213,6 +207,22 @@ def _check_topic(
             return Unmet(name, "no request to delete it", "one in /admin/delete_topics", _PLAN_AGAIN)
         case _:
             assert_never(condition)
+
+
+def _advice_beside(path: str, observed: Observation) -> str:
+    """What to do about the request that stands at `path`."""
+    if path in observed.abandoned_requests:
+        return (
+            "it names only partitions that do not exist: the active controller removes it at once or never; if it "
+            "stays, clear it by a forced re-election (plan drain)"
+        )
+    advice = "another tool's request is pending or stuck: let the controller finish it, then run again"
+    if path == REASSIGN_PARTITIONS and path in observed.idle_requests and observed.shows_moves:
+        advice += (
+            "; nothing of it is begun, as of one for a topic that was deleted and created again: if it stays, only the next "
+            "controller takes it up (plan drain)"
+        )
+    return advice
 
 
 def _check_requests(condition: TopicNotReassigned | TopicNotInElection, observed: Observation) -> Unmet | None:

@@ -10,6 +10,7 @@ import msgspec
 
 from controller_core.model.errors import InvalidPlanError
 from controller_core.model.partitions import TopicPartition
+from controller_core.model.typed import decoder_of
 
 _Document = TypeVar("_Document")
 
@@ -38,7 +39,7 @@ def decoded(data: bytes, kind: type[_Document], where: str) -> _Document:
         InvalidPlanError: no JSON, or other fields or types; names the field, and what was expected.
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoder_of(kind).decode(data)
     except msgspec.ValidationError as error:
         raise InvalidPlanError(f"plan not read: {where}: {error}; make the plan again") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

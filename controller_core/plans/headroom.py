@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from controller_core.model.partitions import BrokerId
-from controller_core.plans.rules import EXPECTED_THROTTLE, Throttle, ThrottleBand, throttle_from
+from controller_core.plans.rules import EXPECTED_THROTTLE, Throttle, ThrottleBand, is_whole_number, throttle_from
 
 OTHERS: Final = "*"
 _LEAST_OF_MOST: Final = 4
@@ -60,8 +60,8 @@ def throttle_or_headroom(value: int | str | None) -> Throttle | Headroom:
     for entry in value.removeprefix("auto:").split(","):
         broker, _, spare = entry.strip().partition("=")
         network, _, disk = spare.partition("/")
-        numbers = network.isdecimal() and disk.isdecimal() and int(network) > 0 and int(disk) > 1
-        if not value.startswith("auto:") or not numbers or not (broker == OTHERS or broker.isdecimal()):
+        numbers = is_whole_number(network) and is_whole_number(disk, 2)
+        if not value.startswith("auto:") or not numbers or not (broker == OTHERS or is_whole_number(broker, 0)):
             raise ValueError(f"{EXPECTED_THROTTLE}, not {entry!r} in {value!r}")
         if broker in found:
             raise ValueError(f"{EXPECTED_THROTTLE}, each broker once, not {broker} twice in {value!r}")

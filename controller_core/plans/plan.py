@@ -12,7 +12,6 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from controller_core.model.errors import InvalidPlanError, PlanAlteredError
-from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
@@ -21,7 +20,6 @@ from controller_core.plans.conditions import (
     subject,
 )
 from controller_core.plans.document import decoded, encoded
-from controller_core.plans.observation import Observation
 from controller_core.plans.request_znodes import Request
 from controller_core.plans.rules import STOP_ON_DIFFERENCE, ExecutionRules, StoredRules, rules_of, stored_rules
 from controller_core.plans.safeguards import safeguards
@@ -219,11 +217,6 @@ def open_conditions(plan: Plan, *, first_step: int = 0) -> tuple[Condition, ...]
         ]
         changed |= {subject(condition) for condition in step.outcomes}
     return tuple(dict.fromkeys(conditions))
-
-
-def check_expectations(plan: Plan, observed: Observation, *, first_step: int = 0) -> tuple[Unmet, ...]:
-    """What of the plan's assumptions (`open_conditions`) does not hold in `observed`."""
-    return unmet(open_conditions(plan, first_step=first_step), observed)
 
 
 def final_outcomes(plan: Plan) -> tuple[Condition, ...]:

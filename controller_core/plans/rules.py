@@ -48,6 +48,14 @@ def rates_of(throttle: Throttle) -> tuple[int, ...]:
 EXPECTED_THROTTLE: Final = "a throttle is bytes per second above 0, `auto:LEAST-MOST`, `auto:BROKER=NETWORK/DISK,…` (`*` for the other brokers) or `none`"
 
 
+LONG_MAX: Final = 2**63 - 1  # of a config that is a LONG to Kafka, as the rates are
+
+
+def is_whole_number(text: str, least: int = 1, most: int = LONG_MAX) -> bool:
+    """Whether the text is a whole number from `least` to `most`; one of thousands of digits is no number to Python."""
+    return text.isdecimal() and len(text) <= len(str(LONG_MAX)) and least <= int(text) <= most
+
+
 def throttle_from(value: int | str | None) -> Throttle:
     """The throttle of a plan, as it is stored: a number, `auto:LEAST-MOST`, or `none`.
 
@@ -58,7 +66,7 @@ def throttle_from(value: int | str | None) -> Throttle:
         return None
     numbers = str(value).removeprefix("auto:").split("-")
     is_band = str(value).startswith("auto:")
-    if all(each.isdecimal() and int(each) > 0 for each in numbers) and len(numbers) == 1 + is_band:
+    if all(map(is_whole_number, numbers)) and len(numbers) == 1 + is_band:
         band = ThrottleBand(int(numbers[0]), int(numbers[-1]))
         if band.least <= band.most:
             return band if is_band else band.least

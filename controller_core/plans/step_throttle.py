@@ -86,13 +86,31 @@ def to_set(wanted: Mapping[str, Overrides], found: Mapping[str, Overrides]) -> t
     )
 
 
+def overridden(entity: str, overrides: Overrides, throttled: tuple[Throttled, ...]) -> dict[str, str]:
+    """The overrides of the entity with ours; what was changed since it was looked at stays."""
+    ours = {
+        each.key: each.value for each in throttled if each.entity == entity and overrides.get(each.key) == each.before
+    }
+    return {**overrides, **ours}
+
+
 def taken_back(entity: str, overrides: Overrides, throttled: tuple[Throttled, ...]) -> dict[str, str]:
-    """The overrides of the entity without ours: the former value where there was one; what was changed since stays."""
+    """The overrides of the entity without ours: the former value where there was one; what was changed since stays.
+
+    A list of nothing but our replicas is ours, in whatever order and if some are missing: Kafka's tool (2.6) writes the lists of every
+    topic that is moved when it throttles its own, names what is still under way, and removes only those of its own topics.
+    Source: Kafka 3.9 `ReassignPartitionsCommand.modifyReassignmentThrottle`, `clearTopicLevelThrottles`.
+    """
     kept = dict(overrides)
     for each in throttled:
-        if each.entity == entity and kept.get(each.key) == each.value:
-            if each.before is None:
-                del kept[each.key]
-            else:
-                kept[each.key] = each.before
+        if each.entity != entity or not _is_ours(each, kept.get(each.key)):
+            continue
+        if each.before is None:
+            del kept[each.key]
+        else:
+            kept[each.key] = each.before
     return kept
+
+
+def _is_ours(override: Throttled, found: str | None) -> bool:
+    return found is not None and set(found.split(",")) <= set(override.value.split(","))

@@ -47,8 +47,11 @@ from controller_core.plans.request_znodes import (
     request_data,
     request_path,
 )
+from controller_core.plans.rules import rates_of
+from controller_core.plans.step_throttle import step_throttle
 from controller_core.plans.topic_owners import INTERNAL_TOPICS
-from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
+from controller_core.znodes.configs import ConfigZnode, encode_config
+from controller_core.znodes.paths import CONFIG, PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 
 STEPS_MAX: Final = 10_000
 _SHOWN_MAX: Final = 5
@@ -90,8 +93,11 @@ def _problems(plan: Plan) -> Iterator[str]:
     unregistered = {broker for effect in plan.effects for broker in _brokers(effect)} - registered
     if unregistered:
         yield f"no expectation that the brokers {_shown(sorted(unregistered))} are registered"
+    rates = rates_of(plan.rules.throttle_bytes_per_s)
     for number, step in enumerate(plan.steps, start=1):
         yield from (f"step {number}: {problem}" for problem in _of_step(plan.kind, step))
+        if rates:
+            yield from (f"step {number}: {problem}" for problem in _of_throttle(step, rates[-1]))
     again = [name for name, count in Counter(_once_in_a_plan(plan)).items() if count > 1]
     if again:
         yield f"{_shown(again)} more than once"
@@ -116,6 +122,13 @@ def _of_step(kind: PlanKind, step: PlanStep) -> Iterator[str]:
         yield from _of_effect(effect, step)
         if len(request_data(effect)) > REQUEST_BYTES_MAX:
             yield f"a request of more than {REQUEST_BYTES_MAX} bytes at {request_path(effect)}"
+
+
+def _of_throttle(step: PlanStep, bytes_per_s: int) -> Iterator[str]:
+    """A config is one znode, too: where all moves are of one topic, its lists may be longer than the request."""
+    for entity, overrides in step_throttle(step, bytes_per_s).items():
+        if len(encode_config(ConfigZnode(overrides))) > REQUEST_BYTES_MAX:
+            yield f"a throttle of more than {REQUEST_BYTES_MAX} bytes at {CONFIG}/{entity}: plan smaller waves, or without a throttle"
 
 
 def _of_effect(effect: Request, step: PlanStep) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 A reassignment is over when no request names its partitions and none of them adds or removes replicas, whatever their lists
 are by then: a cancelled one ends with its former replicas in another order, since Kafka puts the target first while it runs.
+Up to Kafka 2.3 nothing is added or removed in a topic's znode: there former and new replicas together are a reassignment. From
+2.4 on they are what somebody else asked for.
 Source: Kafka 3.9 `ReplicaAssignment.reassignTo`, `KafkaController.cancelPartitionReassignment`.
 """
 
@@ -117,10 +119,10 @@ def without(step: PlanStep, partitions: Collection[TopicPartition]) -> PlanStep:
         return step
     effects = tuple(_narrowed(effect, partitions) for effect in step.effects)
     kept = {partition.topic for effect in effects for partition in request_partitions(effect)}
-    lost = {partition.topic for partition in partitions} - kept
+    lost, named = {partition.topic for partition in partitions} - kept, frozenset(partitions)
 
     def stays(condition: Condition) -> bool:
-        return not (named_partitions([condition]) & set(partitions)) and not (named_topics([condition]) & lost)
+        return named.isdisjoint(named_partitions([condition])) and lost.isdisjoint(named_topics([condition]))
 
     return structs.replace(
         step,
@@ -162,7 +164,10 @@ def _verdict(request: Request, partition: TopicPartition, about: _About, observe
     created = about.created.get(partition.topic)
     namesake = None if created is None else check(created, observed)
     if assignment is None or namesake is not None:
-        return Verdict(partition, Fate.GONE, "no such partition" if namesake is None else namesake.found)
+        found = "no such partition" if namesake is None else namesake.found
+        if assignment is not None and partition in observed.reassign_requests:
+            found += ", which the next controller moves: the request for the former one stands"
+        return Verdict(partition, Fate.GONE, found)
     if isinstance(request, CreatePreferredReplicaElection | MoveLeaders):
         return _election_verdict(partition, about, observed)
     lists = f"replicas {list(assignment.replicas)}"
@@ -173,10 +178,9 @@ def _verdict(request: Request, partition: TopicPartition, about: _About, observe
         behind = check(about.in_sync[partition], observed)
         return Verdict(partition, Fate.DONE, lists) if behind is None else Verdict(partition, Fate.BEHIND, behind.found)
     before, after = frozenset(about.before.get(partition, ())), frozenset(about.after[partition].replicas)
-    if frozenset(assignment.replicas) == before | after and before | after not in {before, after}:
-        both = (
-            f"{lists}, the former and the new ones: the controller works at it, or has forgotten it"  # up to Kafka 2.3
-        )
+    union = before | after
+    if frozenset(assignment.replicas) == union and union not in {before, after} and not observed.shows_moves:
+        both = f"{lists}, the former and the new ones: the controller works at it, or has forgotten it"
         return Verdict(partition, Fate.UNDER_WAY, both)
     reverted = frozenset(assignment.replicas) == before
     return Verdict(partition, Fate.REVERTED if reverted else Fate.ELSEWHERE, lists)

@@ -3,14 +3,14 @@
 Source: docs/operations.md, "Rollback".
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple, assert_never
 
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.kinds.moves import target_refusals
 from controller_core.plans.observation import Observation
-from controller_core.plans.plan import LeftOut, Plan
+from controller_core.plans.plan import LeftOut, Plan, PlanStep
 from controller_core.plans.request_znodes import Target
 from controller_core.plans.verdicts import Fate, Verdict, verdicts
 
@@ -48,6 +48,23 @@ def way_back(plan: Plan, requested: Collection[int], observed: Observation) -> W
         else:
             left_out.append(LeftOut(str(partition), reason))
     return WayBack(tuple(tuple(wave) for wave in waves.values() if wave), tuple(left_out))
+
+
+def is_undone(steps: Iterable[PlanStep], observed: Observation) -> bool:
+    """Whether every partition that these steps moved has the replicas of before them again; what is gone says nothing."""
+    before: dict[TopicPartition, frozenset[BrokerId]] = {}
+    last: dict[TopicPartition, Verdict] = {}
+    for step in steps:
+        for condition in step.expectations:
+            if isinstance(condition, AssignedTo):
+                before.setdefault(condition.partition, frozenset(condition.assignment.target))
+        last |= {verdict.partition: verdict for verdict in verdicts(step, observed)}
+    there = [each for each in last.values() if each.fate is not Fate.GONE]
+    return bool(there) and all(
+        each.fate in {Fate.REVERTED, Fate.ELSEWHERE}
+        and frozenset(observed.assignments[each.partition].replicas) == before[each.partition]
+        for each in there
+    )
 
 
 def _why_not(verdict: Verdict) -> str | None:

@@ -63,6 +63,10 @@ class ObjectStore(Protocol):
         """All keys that begin with `prefix` (any text, not only a folder), sorted by their bytes."""
         ...
 
+    def list_newest_first(self, prefix: str) -> Sequence[str]:
+        """As `list`, those first that this store was given last, by its own clock; what was copied into it is as old as the copy."""
+        ...
+
     def delete(self, key: str) -> None:
         """Removes the object; no error when there is none."""
         ...
@@ -138,6 +142,6 @@ def missing_error(uri: str) -> ObjectMissingError:
     return ObjectMissingError(f"object {uri!r} not found; check the address, or whether it was removed by retention")
 
 
-def denied_error(deed: str, uri: str, error: OSError) -> StoreAccessDeniedError:
+def denied_error(action: str, uri: str, error: OSError) -> StoreAccessDeniedError:
     """What a refusal of the file system becomes."""
-    return StoreAccessDeniedError(f"{uri!r} not {deed}: {error.strerror}; correct the owner or the permissions")
+    return StoreAccessDeniedError(f"{uri!r} not {action}: {error.strerror}; correct the owner or the permissions")

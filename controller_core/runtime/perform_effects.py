@@ -100,6 +100,8 @@ class ZooKeeperEffects:
                 return answers.TopicsRead(effect, tuple(self.kafka.list_topics()))
             case e.ReadTopicAssignments(topics=topics):
                 return self._topics_read(effect, topics)
+            case e.ListPartitions(topic=topic):
+                return answers.PartitionsListed(effect, tuple(self.kafka.list_partitions(topic)))
             case e.ReadDeletionRequests():
                 self.watches.before_listing(e.WatchKind.DELETIONS)
                 return answers.DeletionRequestsRead(effect, tuple(self.kafka.list_topic_deletions()))

@@ -128,12 +128,26 @@ def broker_id_of(path: str) -> BrokerId:
     """The broker id at the end of a path below `/brokers/ids`.
 
     Raises:
-        MalformedZnodeError: it is no decimal number that fits 32 bits.
+        MalformedZnodeError: it is no decimal number that fits 32 bits, or written otherwise than Kafka writes and reads it.
     """
-    name = path.rpartition("/")[2]
+    read = registration_read(path)
+    if read != path:
+        raise MalformedZnodeError(
+            path, f"name: expected a broker id without leading zeros; brokers read {read} instead"
+        )
+    return BrokerId(int(read.rpartition("/")[2]))
+
+
+def registration_read(path: str) -> str:
+    """The registration that Kafka reads when it has listed this one: for `01` that of broker 1, whether it is there or not.
+
+    Raises:
+        MalformedZnodeError: the name is no decimal number that fits 32 bits; Kafka throws.
+    """
+    parent, _, name = path.rpartition("/")
     if not (name.isascii() and name.isdecimal() and len(name) <= len("2147483647") and int(name) < 1 << 31):
         raise MalformedZnodeError(path, f"name: expected a broker id, found {name!r}")
-    return BrokerId(int(name))
+    return f"{parent}/{int(name)}"
 
 
 def state_partition_of(path: str) -> TopicPartition:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller_core.model.dialect import Dialect, dialect_for, newest_version
+from controller_core.model.dialect import MINOR_VERSIONS, Dialect, dialect_for, parse_version
 from controller_core.model.errors import UnknownVersionError
 from controller_core.model.partitions import (
     BrokerId,
@@ -59,9 +59,14 @@ def chosen_dialect(text: str, ibp: str | None) -> Dialect:
     """The newest version in a range (`any`, `>=2.4`, `<=2.2`, `==2.4`, `2.4-2.7`, `ibp`), with the IBP if given."""
     low, high = _bounds(text)
     try:
-        return dialect_for(newest_version(low, high), ibp)
+        floor = parse_version(low or MINOR_VERSIONS[0])
+        roof = parse_version(high or MINOR_VERSIONS[-1])
+        fitting = [version for version in MINOR_VERSIONS if floor <= parse_version(version) <= roof]
+        if fitting:
+            return dialect_for(fitting[-1], ibp)
     except UnknownVersionError as error:
         raise UnsupportedError(str(error)) from None
+    raise UnsupportedError(f"no version of Kafka is {text!r}: expected one of {', '.join(MINOR_VERSIONS)}")
 
 
 def _bounds(text: str) -> tuple[str | None, str | None]:

@@ -22,7 +22,7 @@ from controller_core.model.dialect import Dialect
 from controller_core.model.partitions import Broker, BrokerId, Endpoint, LeaderAndIsr, TopicPartition
 from controller_core.model.refusals import Refusal, RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
-from controller_core.runtime.request_fields import request_fields
+from tests.conformance.request_fields import request_fields
 from tests.conformance.vector import (
     Document,
     assignment_of,

@@ -61,6 +61,17 @@ def test_zookeeper_is_not_waited_for(name_service):
         pass
 
 
+@pytest.mark.parametrize("host", ["zk1..example.com", "z" * 64, "\udcff"], ids=ascii)
+def test_what_cannot_be_a_name_is_told_beside_one_that_is_known(host):
+    """Within kazoo it ends the thread that connects, with a traceback, and the caller waits."""
+    assert unknown_hosts(("localhost", host)) == (host,)
+    with (
+        pytest.raises(ZooKeeperUnreachableError, match="no host of that name is known: "),
+        connect(f"localhost:1,{host}:2181/kafka", timeout_s=3600),
+    ):
+        pass
+
+
 def test_brokers_are_not_waited_for(name_service):
     name_service.update(broker=socket.EAI_NONAME)
     asked = ("sizes not read", BrokersAsked("broker:9092"), 3600, OperationError)

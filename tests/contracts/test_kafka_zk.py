@@ -164,6 +164,9 @@ def test_brokers_and_cluster(world, kafka):
     found = kafka.get_broker(1)
     assert (found.broker.epoch, found.host) == (epoch, "elsewhere")
     assert kafka.get_brokers() == [found]
+    for odd in ("01", "02"):  # Kafka reads /brokers/ids/1 and /brokers/ids/2 instead
+        kafka.create_recursive(f"/brokers/ids/{odd}", b"{}")
+    assert kafka.get_brokers() == [found]
     assert kafka.get_broker(2) is None
     assert (kafka.next_broker_sequence_id(), kafka.next_broker_sequence_id()) == (1, 2)
     assert kafka.get_cluster_id() is None
@@ -272,14 +275,22 @@ def test_topics_through_effects(effects):
     assert effects.perform(gone) == answers.Failed(gone, "NONODE")
     listed = e.ReadTopics()
     assert effects.perform(listed) == answers.TopicsRead(listed, ("bad", "t"))
-    for deed in (
+    for action in (
         e.DeleteTopicNode(topic="t", controller_epoch_version=0),
         e.DeleteTopicConfig(topic="t", controller_epoch_version=0),
         e.DeleteTopicDeletions(topics=("t",), controller_epoch_version=0),
     ):
-        assert effects.perform(deed) == answers.Done(deed)
+        assert effects.perform(action) == answers.Done(action)
     configs = e.ReadTopicConfigs(topics=("t",))
     assert effects.perform(configs) == answers.TopicConfigsRead(configs, {"t": {}})
+
+
+def test_partitions_are_listed_through_effects(effects):
+    listed = e.ListPartitions(topic="t")
+    assert effects.perform(listed) == answers.PartitionsListed(listed, ())
+    effects.perform(e.CreatePartitionStates(states=((T1, STATE),), controller_epoch_version=0))
+    effects.kafka.create_recursive("/brokers/topics/t/partitions/0")  # a creation that was cut off: no `state` below
+    assert effects.perform(listed) == answers.PartitionsListed(listed, ("0", "1"))
 
 
 def test_topics_get_ids_through_effects(effects):

@@ -145,11 +145,28 @@ def test_list_is_by_prefix_and_sorted_by_bytes(store):
     assert list(store.list("nothing/here/")) == []
 
 
+@pytest.mark.parametrize("prefix", ["a/../b/", "a/../../../../../../../../../usr/bin/", "../", "/usr/bin/", "a//b/"])
+def test_nothing_is_listed_below_a_prefix_that_no_key_has(store, prefix):
+    for key in ("a/b/c", "b/c"):
+        store.put(key, b"x")
+    assert list(store.list(prefix)) == []
+
+
 def test_list_goes_beyond_one_page(store):
     keys = sorted(f"p/{number:04}" for number in range(1005))
     for key in keys:
         store.put(key, b"")
     assert list(store.list("p/")) == keys
+
+
+def test_what_was_written_last_is_listed_first(store):
+    for key in ("n/b", "n/a", "n/c", "m/z", "n/b"):
+        store.put(key, key.encode())
+        time.sleep(1.1 if isinstance(store, S3Store) else 0.01)  # a server tells seconds
+    store.delete("n/c")
+    assert list(store.list_newest_first("n/")) == ["n/b", "n/a"]
+    assert list(store.list_newest_first("")) == ["n/b", "m/z", "n/a"]
+    assert list(store.list_newest_first("none/")) == []
 
 
 def test_delete_removes_and_may_be_repeated(store):
@@ -225,6 +242,7 @@ def test_a_dry_run_reads_what_is_there_and_writes_nothing(tmp_path):
     with pytest.raises(ObjectMissingError):
         store.get("removed")
     assert (list(store.list("")), list(base.list(""))) == (["kept", "made"], ["kept", "removed"])
+    assert list(store.list_newest_first("")) == ["made", "kept"]
     assert told == [f"would remove {tmp_path}/removed", f"would write {tmp_path}/made (5 bytes)"]
 
 

@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
@@ -85,3 +86,16 @@ def test_an_answer_that_breaks_off_is_asked_for_again(broken):
     else:
         with pytest.raises(StoreUnreachableError, match="'s3://b/p/k' not read"):
             stubbed.store.get("k")
+
+
+def test_what_has_no_answer_is_repeated_by_boto3_alone(monkeypatch):
+    store, asked = Stubbed().store, []
+
+    def hang(**request):
+        asked.append(request["Key"])
+        raise ReadTimeoutError(endpoint_url="http://127.0.0.1:9")
+
+    monkeypatch.setattr(store._client, "get_object", hang)
+    with pytest.raises(StoreUnreachableError, match="'s3://b/p/k' not read"):
+        store.get("k")
+    assert asked == ["p/k"]

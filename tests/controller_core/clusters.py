@@ -84,12 +84,16 @@ def cluster(
 
 @dataclass(kw_only=True)
 class ZooKeeper(SimulatedAnswers):
-    """One that may also fail: by an effect's class name, by partition or by topic, or so many times by a lost race."""
+    """One that may also fail: by an effect's class name, by partition or by topic, or so many times by a lost race.
+
+    `listed`: the partitions that are there, of whatever topic; None: those with a state.
+    """
 
     problems: dict[TopicPartition, answers.ReadProblem] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     lost_races: dict[TopicPartition, int] = field(default_factory=dict)
     topic_problems: dict[str, str] = field(default_factory=dict)
+    listed: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for p, entry in self.found.partitions.items():
@@ -117,6 +121,8 @@ class ZooKeeper(SimulatedAnswers):
                 found = {topic: self.content(topic) for topic in topics if topic not in self.topic_problems}
                 problems = {topic: why for topic, why in self.topic_problems.items() if topic in topics}
                 return answers.TopicAssignmentsRead(effect, found, problems)
+            case e.ListPartitions() if self.listed is not None:
+                return answers.PartitionsListed(effect, self.listed)
             case e.ReadReassignmentRequests():
                 problem = self.failures.get("reassignment json", "")
                 return answers.ReassignmentRequestsRead(effect, self.targets, problem)

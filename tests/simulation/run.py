@@ -13,7 +13,7 @@ from tests.simulation.world import LOST_AFTER, LOST_BEFORE, World
 
 VERSIONS = ("3.9", "3.9", "3.9", "2.8", "2.6", "2.4", "2.3", "2.1", "1.1")
 TOPICS = ("a", "b", "c")
-PROGRESS_DEEDS_MAX = 25
+PROGRESS_ACTIONS_MAX = 25
 
 
 class Setting(NamedTuple):
@@ -118,7 +118,7 @@ def _dialect(setting: Setting) -> Dialect:
 def _step(draw: random.Random, world: World) -> list[Action]:
     kind = draw.random()
     if kind < 0.5:
-        return [_progress(draw, world) for _ in range(draw.randint(1, PROGRESS_DEEDS_MAX))]
+        return [_progress(draw, world) for _ in range(draw.randint(1, PROGRESS_ACTIONS_MAX))]
     if kind < 0.6:
         return [Action("settle")]
     if kind < 0.82:

@@ -56,6 +56,11 @@ class DryRunStore:
         there = set() if self._is_made() else {key for key in self._base.list(prefix) if key not in self._removed}
         return sorted(there.union(self._written.list(prefix)), key=os.fsencode)
 
+    def list_newest_first(self, prefix: str) -> Sequence[str]:
+        written = self._written.list_newest_first(prefix)
+        there = set(self.list(prefix)).difference(written)
+        return [*written, *(key for key in (self._base.list_newest_first(prefix) if there else ()) if key in there)]
+
     def delete(self, key: str) -> None:
         with self._lock:
             if self._holds(checked_key(key)):

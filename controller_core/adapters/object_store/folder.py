@@ -65,12 +65,15 @@ class FolderStore:
         write_whole(path, self.get(key))
 
     def list(self, prefix: str) -> Sequence[str]:
-        folder = self._root / prefix.rpartition("/")[0] if "/" in prefix else self._root
-        with self._read(self._root):
-            if not folder.is_dir():
-                return []
-            found = [entry.relative_to(self._root).as_posix() for entry in _files_below(folder)]
-        return sorted((key for key in found if key.startswith(prefix)), key=os.fsencode)
+        return sorted(self._listed(prefix), key=os.fsencode)
+
+    def list_newest_first(self, prefix: str) -> Sequence[str]:
+        def written(key: str) -> int:
+            with suppress(FileNotFoundError):  # a neighbour deleted it meanwhile
+                return (self._root / key).stat().st_mtime_ns
+            return 0
+
+        return sorted(self._listed(prefix), key=written, reverse=True)
 
     def delete(self, key: str) -> None:
         path = self._path(key)
@@ -94,6 +97,17 @@ class FolderStore:
     def probe(self) -> None:
         probe_store(self)
         self._sweep()
+
+    def _listed(self, prefix: str) -> Sequence[str]:
+        *above, _ = prefix.split("/")
+        if not {"", ".", ".."}.isdisjoint(above):  # no key has such a step, and the path may lead out of the store
+            return []
+        folder = self._root.joinpath(*above)
+        with self._read(self._root):
+            if not _is_dir(folder):
+                return []
+            found = [entry.relative_to(self._root).as_posix() for entry in _files_below(folder)]
+        return [key for key in found if key.startswith(prefix)]
 
     def _publish(self, key: str, write: Callable[[Path], None], show: Callable[[Path, Path], object]) -> None:
         """Writes aside, then shows under the final name, then syncs the folders in between."""
@@ -154,6 +168,8 @@ class FolderStore:
         except PermissionError as error:
             raise denied_error("read", str(error.filename or path), error) from error
         except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise missing_error(str(path)) from None
             raise StoreUnreachableError(f"{str(path)!r} not read: {error.strerror}; check the disk") from error
 
 
@@ -172,7 +188,22 @@ def _writing(path: Path) -> Iterator[None]:
                 f"object {str(path)!r} not written: expected a writable folder with room, found {error.strerror!r}; "
                 "free space or correct the permissions, then run again: nothing half-written is visible"
             ) from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise StoreUnwritableError(
+                f"object {str(path)!r} not written: expected names that this disk can hold, mostly of up to 255 bytes, found a longer one; "
+                "choose a shorter name, or a store in S3"
+            ) from error
         raise StoreUnreachableError(f"object {str(path)!r} not written: {error.strerror}; check the disk") from error
+
+
+def _is_dir(folder: Path) -> bool:
+    """Whether there is such a folder: of a name that the disk cannot hold there is none."""
+    try:
+        return folder.is_dir()
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return False
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

@@ -7,12 +7,13 @@ Source: Amazon S3 User Guide, "Conditional writes" and "Checking object integrit
 
 import threading
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from controller_core.adapters.object_store.folder import FolderStore
-from controller_core.model.errors import ObjectStoreError
+from controller_core.model.errors import ObjectStoreError, StoreAddressError
 from controller_core.ports.object_store import (
     INCOMING,
     ObjectStore,
@@ -50,18 +51,18 @@ def open_store(
     Nothing is contacted here: see `ObjectStore.probe`.
 
     Raises:
-        ObjectStoreError: another scheme, a host of files, or an address that goes on after its path.
+        StoreAddressError: another scheme, a host of files, or an address that goes on after its path.
     """
     parts = urlsplit(uri)
     if parts.scheme and (parts.query or parts.fragment):
-        raise ObjectStoreError(
+        raise StoreAddressError(
             f"store {uri!r} not opened: expected an address without '?' and '#', found one that goes on after {parts.path!r}; choose a "
             "prefix without them, or give a folder by its path alone"
         )
     match parts.scheme:
         case "s3":
             if not parts.netloc:
-                raise ObjectStoreError(
+                raise StoreAddressError(
                     f"store {uri!r} not opened: expected s3://bucket or s3://bucket/prefix; name the bucket"
                 )
             return _s3_store()(
@@ -79,7 +80,7 @@ def open_store(
         case "" if uri:
             return FolderStore(Path(uri))
         case _:
-            raise ObjectStoreError(
+            raise StoreAddressError(
                 f"store {uri!r} not opened: expected a folder, file:///folder or s3://bucket/prefix; correct the address"
             )
 
@@ -103,6 +104,7 @@ class MemoryStore:
     def __init__(self, name: str = "") -> None:
         self._name = name
         self._objects: dict[str, bytes] = {}
+        self._writes, self._written = count(1), dict[str, int]()
         self._lock = threading.Lock()
 
     @classmethod
@@ -120,14 +122,14 @@ class MemoryStore:
     def put(self, key: str, data: bytes) -> None:
         with self._lock:
             self._refuse_folders(checked_key(key))
-            self._objects[key] = bytes(data)
+            self._keep(key, data)
 
     def put_new(self, key: str, data: bytes) -> None:
         with self._lock:
             self._refuse_folders(checked_key(key))
             if key in self._objects:
                 raise exists_error(self.uri_of(key))
-            self._objects[key] = bytes(data)
+            self._keep(key, data)
 
     def put_file(self, key: str, path: Path) -> None:
         self.put(key, path.read_bytes())
@@ -144,15 +146,23 @@ class MemoryStore:
     def list(self, prefix: str) -> Sequence[str]:
         return sorted((key for key in tuple(self._objects) if key.startswith(prefix)), key=str.encode)
 
+    def list_newest_first(self, prefix: str) -> Sequence[str]:
+        return sorted(self.list(prefix), key=lambda key: self._written.get(key, 0), reverse=True)
+
     def delete(self, key: str) -> None:
         with self._lock:
             self._objects.pop(checked_key(key), None)
+            self._written.pop(key, None)
 
     def size(self, key: str) -> int:
         return len(self.get(key))
 
     def probe(self) -> None:
         """Nothing can be wrong with a dict."""
+
+    def _keep(self, key: str, data: bytes) -> None:
+        self._objects[key] = bytes(data)
+        self._written[key] = next(self._writes)
 
     def _refuse_folders(self, key: str) -> None:
         """A key below an object, or above one, is refused as a folder refuses it."""

@@ -7,6 +7,8 @@ import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,22 +116,19 @@ class S3Store:
     def get(self, key: str) -> bytes:
         with self._calling("read", key):
             for _ in range(_ATTEMPTS - 1):
+                body = self._body(key)  # what has no answer at all, boto3 has asked for often enough
                 with suppress(*_BROKEN_OFF):
-                    return self._body(key)
-            return self._body(key)
+                    return bytes(body.read())
+            return bytes(self._body(key).read())
 
     def get_to_file(self, key: str, path: Path) -> None:
         write_whole(path, self.get(key))
 
     def list(self, prefix: str) -> Sequence[str]:
-        found: list[str] = []
-        with self._calling("listed", prefix):
-            pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=self._prefix + prefix
-            )
-            for page in pages:
-                found.extend(entry["Key"].removeprefix(self._prefix) for entry in page.get("Contents", ()))
-        return sorted((key for key in found if not key.endswith("/")), key=str.encode)
+        return sorted((key for key, _ in self._listed(prefix)), key=str.encode)
+
+    def list_newest_first(self, prefix: str) -> Sequence[str]:
+        return [key for key, _ in sorted(self._listed(prefix), key=itemgetter(1), reverse=True)]
 
     def delete(self, key: str) -> None:
         with self._calling("deleted", key):
@@ -143,10 +142,19 @@ class S3Store:
     def probe(self) -> None:
         probe_store(self)
 
-    def _body(self, key: str) -> bytes:
-        reply = self._client.get_object(Bucket=self._bucket, Key=self._full(key), ChecksumMode="ENABLED")
-        data: bytes = reply["Body"].read()
-        return data
+    def _listed(self, prefix: str) -> Iterator[tuple[str, datetime]]:
+        """Keys, and when each was written."""
+        with self._calling("listed", prefix):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=self._prefix + prefix
+            )
+            for page in pages:
+                for entry in page.get("Contents", ()):
+                    if not entry["Key"].endswith("/"):
+                        yield entry["Key"].removeprefix(self._prefix), entry["LastModified"]
+
+    def _body(self, key: str) -> Any:
+        return self._client.get_object(Bucket=self._bucket, Key=self._full(key), ChecksumMode="ENABLED")["Body"]
 
     def _full(self, key: str) -> str:
         return self._prefix + checked_key(key)
@@ -174,61 +182,61 @@ class S3Store:
                 return
 
     @contextmanager
-    def _calling(self, deed: str, key: str) -> Iterator[None]:
-        """Translates boto3's errors; `deed` is what did not happen."""
+    def _calling(self, action: str, key: str) -> Iterator[None]:
+        """Translates boto3's errors; `action` is what did not happen."""
         uri = self.uri_of(key)
         try:
             yield
         except ClientError as error:
-            raise self._translated(error, deed, uri) from error
+            raise self._translated(error, action, uri) from error
         except FlexibleChecksumError as error:
             raise ObjectDamagedError(
                 f"object {uri!r} not read: its checksum does not match its bytes ({error}); take it from a copy, or drop it"
             ) from error
         except (NoCredentialsError, PartialCredentialsError) as error:
             raise StoreAccessDeniedError(
-                f"object {uri!r} not {deed}: no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, "
+                f"object {uri!r} not {action}: no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, "
                 "or the login of the Airflow connection"
             ) from error
         except BotoCoreError as error:
             raise StoreUnreachableError(
-                f"object {uri!r} not {deed}: {self._endpoint or 'Amazon S3'} does not answer ({error}); "
+                f"object {uri!r} not {action}: {self._endpoint or 'Amazon S3'} does not answer ({error}); "
                 "check the endpoint and the network"
             ) from error
 
-    def _translated(self, error: ClientError, deed: str, uri: str) -> ObjectStoreError:
+    def _translated(self, error: ClientError, action: str, uri: str) -> ObjectStoreError:
         response: Any = error.response
         code = str(response.get("Error", {}).get("Code", ""))
         status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
         said = response.get("Error", {}).get("Message") or code
         if code == "NoSuchBucket":
             return StoreUnreachableError(
-                f"object {uri!r} not {deed}: there is no bucket {self._bucket!r}; create it or correct the address"
+                f"object {uri!r} not {action}: there is no bucket {self._bucket!r}; create it or correct the address"
             )
         if code in _MISSING_CODES:
             return missing_error(uri)
         if code in _LOST_RACE_CODES:
             return exists_error(uri)
-        if code == "ConditionalRequestConflict" or (status == "409" and deed == "written"):
+        if code == "ConditionalRequestConflict" or (status == "409" and action == "written"):
             return _ConflictError(uri)
         if code in _DENIED_CODES or status in {"401", "403"}:
             return StoreAccessDeniedError(
-                f"object {uri!r} not {deed}: the store refuses these credentials ({code}: {said}); "
+                f"object {uri!r} not {action}: the store refuses these credentials ({code}: {said}); "
                 "check the access key, its secret and what it may do in this bucket"
             )
         if code in {"BadDigest", "XAmzContentChecksumMismatch"}:
-            return ObjectDamagedError(f"object {uri!r} not {deed}: its bytes changed on the way ({said}); run again")
+            return ObjectDamagedError(f"object {uri!r} not {action}: its bytes changed on the way ({said}); run again")
         if code in _WEATHER_CODES or status in _WEATHER_STATUSES:
             return StoreUnreachableError(
-                f"object {uri!r} not {deed}: expected an answer, found {code}: {said} again and again; check the store and "
+                f"object {uri!r} not {action}: expected an answer, found {code}: {said} again and again; check the store and "
                 "run again"
             )
-        if deed in {"written", "deleted"}:
+        if action in {"written", "deleted"}:
             return StoreUnwritableError(
-                f"object {uri!r} not {deed}: expected a writable bucket with room, found {code}: {said}; "
+                f"object {uri!r} not {action}: expected a writable bucket with room, found {code}: {said}; "
                 "correct that and run again: nothing half-written is visible"
             )
-        return StoreUnreachableError(f"object {uri!r} not {deed}: {code}: {said}; check the store")
+        return StoreUnreachableError(f"object {uri!r} not {action}: {code}: {said}; check the store")
 
 
 class _ConflictError(ObjectStoreError):

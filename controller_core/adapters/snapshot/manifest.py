@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from controller_core.model.errors import MisplacedSnapshotError, ObjectDamagedError, UnknownFormatError
+from controller_core.model.typed import converted
 
 MANIFEST: Final = "manifest.json"
 RAW: Final = "raw"
@@ -173,7 +174,7 @@ def parse_manifest(content: bytes, uri: str, key: str) -> Manifest:
         known = {name: document[name] for name in names if name in document or name not in _LATER}
         others = {name: value for name, value in document.items() if name not in names}
         place = {"uri": uri, "prefix": key.rpartition("/")[0]}
-        manifest = msgspec.convert({**known, **place, "digest": claimed, "extra": others}, Manifest)
+        manifest = converted({**known, **place, "digest": claimed, "extra": others}, Manifest)
         _require_own_names(manifest)
         found = _digest(document)
     except _NO_MANIFEST as error:

@@ -53,7 +53,7 @@ def require_bounded(content: bytes, uri: str) -> pq.FileMetaData:
     if size > UNCOMPRESSED_BYTES_MAX or footer.num_rows > ROWS_MAX or values * _VALUE_BYTES > UNCOMPRESSED_BYTES_MAX:
         raise ObjectDamagedError(
             f"object {uri!r} not read: expected at most {UNCOMPRESSED_BYTES_MAX} bytes and {ROWS_MAX} rows uncompressed, its footer says "
-            f"{size} bytes and {footer.num_rows} rows of {values} values; find out who wrote it, and use another snapshot"
+            f"{size} bytes and {footer.num_rows} rows of {values} values; find out who wrote it, and use another snapshot or analysis"
         )
     return footer
 
@@ -92,7 +92,7 @@ def _decoded(content: bytes, uri: str, footer: pq.FileMetaData, columns: Sequenc
             if size > UNCOMPRESSED_BYTES_MAX:
                 raise ObjectDamagedError(
                     f"object {uri!r} not read: expected at most {UNCOMPRESSED_BYTES_MAX} bytes uncompressed, found more, though its footer "
-                    "says less; find out who wrote it, and use another snapshot"
+                    "says less; find out who wrote it, and use another snapshot or analysis"
                 )
             batches.append(batch)
         schema = pa.schema(map(plain.field, part))
@@ -108,16 +108,18 @@ def _chunks(footer: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:
 
 
 def _text_bytes(column: pa.Array) -> int:
-    """What the texts of a dictionary take once each is written out."""
-    values = column
-    while isinstance(values, pa.ListArray | pa.LargeListArray):
-        values = values.flatten()
-    if not pa.types.is_dictionary(values.type):
-        return 0
-    return pc.sum(pc.take(pc.binary_length(values.dictionary), values.indices)).as_py() or 0
+    """What the texts of a dictionary take once each is written out, those in lists and structs, too."""
+    match column:
+        case pa.DictionaryArray():
+            return pc.sum(pc.take(pc.binary_length(column.dictionary), column.indices)).as_py() or 0
+        case pa.ListArray() | pa.LargeListArray():
+            return _text_bytes(column.flatten())
+        case pa.StructArray():
+            return sum(map(_text_bytes, column.flatten()))
+    return 0
 
 
 def _no_parquet(uri: str, error: Exception) -> ObjectDamagedError:
     return ObjectDamagedError(
-        f"object {uri!r} not read: it is no whole Parquet file ({error}); take another snapshot, or verify the store"
+        f"object {uri!r} not read: it is no whole Parquet file ({error}); restore it from a copy of the store, or take another snapshot, or analyse the date again"
     )

@@ -273,29 +273,29 @@ def stats_of_denied(wire: Wire, denied: Iterable[str], zxid: int) -> dict[str, b
 
 
 @contextmanager
-def translated_errors(client: Any, deed: str = "read") -> Iterator[None]:
-    """What kazoo raises and nobody below expects, in our words; `deed` is what did not happen."""
+def translated_errors(client: Any, action: str = "read") -> Iterator[None]:
+    """What kazoo raises and nobody below expects, in our words; `action` is what did not happen."""
     hosts = ",".join(f"{host}:{port}" for host, port in client.hosts) + (client.chroot or "")
     try:
         yield
     except AuthFailedError as error:
         raise NoAuthError(
-            f"tree at {hosts} not {deed}: the server refuses the login; correct user and password"
+            f"tree at {hosts} not {action}: the server refuses the login; correct user and password"
         ) from error
     except KazooNoAuthError as error:
         raise NoAuthError(
-            f"tree at {hosts} not {deed}: the session has no permission; log in as the brokers do"
+            f"tree at {hosts} not {action}: the session has no permission; log in as the brokers do"
         ) from error
     except UnimplementedError as error:
         raise ZooKeeperError(
-            f"tree at {hosts} not {deed}: the server knows no multi-read or recursive watch (older than 3.6); "
+            f"tree at {hosts} not {action}: the server knows no multi-read or recursive watch (older than 3.6); "
             "ask for the two-pass method"
         ) from error
     except CONNECTION_ERRORS as error:
         raise ConnectionLostError(
-            f"tree at {hosts} not {deed}: the connection broke ({type(error).__name__}); run again"
+            f"tree at {hosts} not {action}: the connection broke ({type(error).__name__}); run again"
         ) from error
     except KazooException as error:
         raise ZooKeeperError(
-            f"tree at {hosts} not {deed}: {type(error).__name__} {error}; see the server's log"
+            f"tree at {hosts} not {action}: {type(error).__name__} {error}; see the server's log"
         ) from error

@@ -365,7 +365,8 @@ _TRANSLATIONS: tuple[tuple[type[Exception], type[ZooKeeperError], str], ...] = (
     (kazoo_errors.NotEmptyError, NotEmptyError, "expected no children, found some; delete them first"),
     (kazoo_errors.NoChildrenForEphemeralsError, EphemeralParentError, "the parent is ephemeral, cannot have children"),
     (kazoo_errors.NoAuthError, NoAuthError, "the session has no permission; authenticate as the brokers do"),
-    (kazoo_errors.AuthFailedError, NoAuthError, "the credentials were refused; check user and password"),
+    # of a session that stood: kazoo says so also where the connection broke while it logged in again
+    (kazoo_errors.AuthFailedError, SessionExpiredError, "the session ended while it logged in again; open another one"),
     (kazoo_errors.InvalidACLError, NoAuthError, "the ACL was refused; authenticate before creating with it"),
     (kazoo_errors.ConnectionClosedError, SessionExpiredError, "the session was closed; open another one"),
     (kazoo_errors.SessionExpiredError, SessionExpiredError, "the session is over; open another one"),
@@ -478,7 +479,12 @@ def _start(
 
 def _require_chroot(session: KazooZooKeeper, hosts: str, *, create: bool) -> None:
     client = session.client
-    found = session.exists("/")  # refused SASL credentials show at the first request
+    try:
+        found = session.exists("/")
+    except SessionExpiredError as error:  # refused SASL credentials show at the first request
+        if isinstance(error.__cause__, kazoo_errors.AuthFailedError):
+            raise NoAuthError(f"{hosts}: the credentials were refused; check user and password") from error
+        raise
     if found is not None:
         return
     if not create:

@@ -34,6 +34,7 @@ from controller_core.znodes import (
     encode_cluster_id,
     encode_controller,
     encode_controller_epoch,
+    registration_read,
 )
 
 FIRST_EPOCH = 1
@@ -186,9 +187,10 @@ class KafkaZk(PartitionZnodes, RequestZnodes):
         """All registrations, by id.
 
         Raises:
-            MalformedZnodeError: one cannot be read; Kafka throws.
+            MalformedZnodeError: one cannot be read, or its name is no number; Kafka throws.
         """
-        paths = [f"{BROKER_IDS}/{name}" for name in self.children_or_none(BROKER_IDS)]
+        listed = [f"{BROKER_IDS}/{name}" for name in self.children_or_none(BROKER_IDS)]
+        paths = sorted({registration_read(path) for path in listed})
         found = zip(paths, self.zookeeper.get_many(paths), strict=True)
         brokers = [decode_broker(each[0], path=path, epoch=each[1].czxid) for path, each in found if each is not None]
         return sorted(brokers, key=lambda znode: znode.broker.id)

@@ -146,6 +146,10 @@ class PartitionZnodes(KafkaZkBase):
                 problems[topic] = error
         return znodes, problems
 
+    def list_partitions(self, topic: str) -> list[str]:
+        """Names of the partitions that were ever created, sorted as text."""
+        return self.children_or_none(partitions_path(topic))
+
     def full_assignments(self, topic: str) -> dict[TopicPartition, ReplicaAssignment]:
         """The assignment of a topic; empty if it does not exist.
 

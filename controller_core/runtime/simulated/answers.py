@@ -83,6 +83,10 @@ class SimulatedAnswers:
                 return answers.TopicsRead(effect, tuple(sorted(names)))
             case e.ReadTopicAssignments(topics=topics):
                 return answers.TopicAssignmentsRead(effect, {topic: self.content(topic) for topic in topics})
+            case e.ListPartitions(topic=topic):
+                numbers = self.content(topic).assignments
+                created = (str(each) for each in numbers if self.state(TopicPartition(topic, each)) is not None)
+                return answers.PartitionsListed(effect, tuple(created))
             case e.ReadDeletionRequests():
                 return answers.DeletionRequestsRead(effect, self.deletions)
             case e.ReadReassignmentRequests():

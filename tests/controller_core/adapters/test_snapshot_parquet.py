@@ -34,6 +34,9 @@ _MILLION = 1 << 20
         pytest.param({"x": _TEXTS}, {}, "found more, though its footer says less", id="a dictionary"),
         pytest.param({"x": [_TEXTS]}, {}, "found more, though its footer says less", id="lists of a dictionary"),
         pytest.param(
+            {"x": [[{"t": text}] for text in _TEXTS]}, {}, "found more, though", id="lists of structs of a dictionary"
+        ),
+        pytest.param(
             {"x": _TEXTS},
             {"use_dictionary": False, "column_encoding": {"x": "DELTA_BYTE_ARRAY"}},
             "found more, though its footer says less",

@@ -16,7 +16,7 @@ from controller_core.model.errors import NotSettledError, UnexpectedAnswerError
 from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
-from controller_core.runtime.driver import answered_steps, drive
+from controller_core.runtime.driver import answered_steps
 from tests.controller_core.clusters import ZooKeeper, broker, cluster, led, partition, perform, run, zookeeper_of
 
 T0 = partition("t-0")
@@ -365,18 +365,6 @@ def test_answering_is_bounded():
     first, zookeeper = step(context, events.BrokersChanged()), zookeeper_of(context)
     with pytest.raises(NotSettledError, match="not settled after 0 answers; awaits one to ReadBrokers"):
         list(answered_steps(first, zookeeper.answer, limit=0))
-
-
-def test_the_driver_is_bounded():
-    context = cluster({"t-0": (1, 2)})
-    zookeeper = zookeeper_of(context)
-
-    def perform(effect):
-        return [zookeeper.answer(effect)] if isinstance(effect, e.ReadBrokers) else []
-
-    assert drive(context, events.BrokersChanged(), perform, limit=5).brokers == context.brokers
-    with pytest.raises(NotSettledError, match="after 1 steps"):
-        drive(context, events.BrokersChanged(), perform, limit=1)
 
 
 def test_equal_inputs_give_equal_steps():

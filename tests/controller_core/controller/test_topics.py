@@ -61,21 +61,23 @@ def test_new_partitions_of_a_topic(queued, version, writes):
 
 
 @pytest.mark.parametrize(
-    ("created", "restored"),
+    ("listed", "restored"),
     [
-        pytest.param(["t-0", "t-1"], [0, 1], id="the new one goes"),
-        pytest.param(["t-0"], [0], id="and an old one that never had a state znode"),
+        pytest.param(["0", "1"], [0, 1], id="the new one goes"),
+        pytest.param(["0"], [0], id="and an old one that was never created"),
+        pytest.param(["0", "01"], [0], id="a znode of another name is no partition"),
+        pytest.param([], [], id="all, where none was created"),
     ],
 )
-def test_a_topic_that_is_deleted_keeps_the_partitions_that_were_created(created, restored):
+def test_a_topic_that_is_deleted_keeps_the_partitions_that_were_created(listed, restored):
     lists = {"t-0": (1, 2), "t-1": (2, 1)}
-    context = cluster(lists, states={each: led(lists[each][0], lists[each]) for each in created})
+    context = cluster(lists, states={"t-0": led(1, (1, 2))})  # t-1 has no `state`: what counts is its own znode
     grown = {n: ReplicaAssignment(replicas) for n, replicas in enumerate([(3, 1), (2, 1), (1, 2)])}
-    zookeeper = zookeeper_of(context, topics={"t": answers.TopicContent(grown)})
+    zookeeper = zookeeper_of(context, topics={"t": answers.TopicContent(grown)}, listed=tuple(listed))
     found = run(context.queue_topic_deletion(["t"]), events.TopicDataChanged("t"), zookeeper)
     (written,) = found.of(e.WriteTopicAssignment)
     assert written.assignments == tuple((n, ReplicaAssignment(lists[f"t-{n}"])) for n in restored)
-    unreadable = replace(zookeeper, failures={"ReadPartitionStates": "CONNECTIONLOSS"})
+    unreadable = replace(zookeeper, failures={"ListPartitions": "CONNECTIONLOSS"})
     kept = run(context.queue_topic_deletion(["t"]), events.TopicDataChanged("t"), unreadable)
     assert (kept.of(e.WriteTopicAssignment), kept.refusals[-1].subject) == ([], "/brokers/topics/t/partitions")
 

@@ -16,7 +16,7 @@ from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import Broker, BrokerId, Endpoint, LeaderRecoveryState, ReplicaAssignment
 from controller_core.model.states import PartitionState
 from controller_core.runtime.render import render, render_context, render_refusals
-from controller_core.runtime.request_fields import request_fields
+from tests.conformance.request_fields import request_fields
 from tests.controller_core.clusters import cluster, led, partition, perform, run, zookeeper_of
 
 T0, T1 = partition("t-0"), partition("t-1")

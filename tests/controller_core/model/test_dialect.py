@@ -10,7 +10,6 @@ from controller_core.model.dialect import (
     Evidence,
     detect_version,
     dialect_for,
-    newest_version,
     parse_ibp,
     parse_version,
 )
@@ -109,23 +108,8 @@ def test_there_is_a_dialect_for_every_minor_version():
     )
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "found"),
-    [
-        (None, None, "3.9"),
-        ("2.4", None, "3.9"),
-        (None, "2.2", "2.2"),
-        ("2.4", "2.7", "2.7"),
-        ("0.10", "0.10.99", "0.10.2"),
-    ],
-)
-def test_newest_version(low, high, found):
-    assert newest_version(low, high) == found
-
-
 @pytest.mark.parametrize("call", [
     lambda: dialect_for("0.9"), lambda: dialect_for("4.1"), lambda: parse_version("new"), lambda: parse_ibp("2.7-V2"),
-    lambda: newest_version("4.0"),
 ])  # fmt: skip
 def test_unknown_versions_are_named(call):
     with pytest.raises(UnknownVersionError, match="expected"):

@@ -165,6 +165,13 @@ def test_a_request_that_names_only_what_is_gone_is_told_from_one_that_is_pending
     assert "let the controller finish it" in str(check(RequestAbsent(path=path), both))
 
 
+@pytest.mark.parametrize(("json_version", "told"), [(1, False), (2, True)])
+def test_a_request_of_which_nothing_is_begun_is_told_where_the_topics_show_it(json_version, told):
+    path = "/admin/reassign_partitions"
+    idle = replace(SEEN, reassign_requests={A0: ids(1)}, topic_json_versions=frozenset({json_version}))
+    assert ("only the next controller takes it up (plan drain)" in str(check(RequestAbsent(path=path), idle))) is told
+
+
 def test_a_request_is_idle_as_long_as_it_is_the_same_and_nothing_of_it_is_begun():
     path = "/admin/reassign_partitions"
     assert check(RequestIdle(path=path, czxid=8), SEEN) is None

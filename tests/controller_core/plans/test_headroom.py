@@ -54,7 +54,7 @@ def test_headroom_as_people_write_it(written, wanted):
 
 
 @pytest.mark.parametrize(
-    "written", ["4=50/60", "auto:4=50", "auto:4=0/60", "auto:4=50/1", "auto:x=5/6", "auto:4=5/6,4=7/8", "auto:4=5/6,", "auto:=5/6"]
+    "written", ["4=50/60", "auto:4=50", "auto:4=0/60", "auto:4=50/1", "auto:x=5/6", "auto:4=5/6,4=7/8", "auto:4=5/6,", "auto:=5/6", 2**63, f"auto:1-{2**63}", f"auto:4={2**63}/60", "9" * 5000]
 )  # fmt: skip
 def test_other_headroom_is_refused_with_what_is_expected(written):
     with pytest.raises(ValueError, match=r"`auto:BROKER=NETWORK/DISK,…` \(`\*` for the other brokers\) or `none`, "):

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from controller_core.model.errors import InvalidPlanError, PlanAlteredError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
@@ -29,8 +30,8 @@ from controller_core.plans.plan import (
     PlanStep,
     Rollback,
     SnapshotReference,
-    check_expectations,
     final_outcomes,
+    open_conditions,
     plan_digest,
     plan_from_bytes,
     plan_to_bytes,
@@ -215,8 +216,8 @@ def test_what_an_earlier_step_changes_is_not_expected_at_the_start():
         kafka_cluster_id="one", active_controller=SEEN.active_controller, brokers=SEEN.brokers,
         assignments={A0: ReplicaAssignment(ids(1, 2))}, states=SEEN.states,
     )  # fmt: skip
-    assert check_expectations(PLAN, seen) == ()
-    assert [each.subject for each in check_expectations(PLAN, seen, first_step=1)] == ["a-0"]
+    assert unmet(open_conditions(PLAN), seen) == ()
+    assert [each.subject for each in unmet(open_conditions(PLAN, first_step=1), seen)] == ["a-0"]
 
 
 def test_of_what_two_steps_change_the_last_outcome_counts_and_no_request():

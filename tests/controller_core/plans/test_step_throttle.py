@@ -8,7 +8,14 @@ from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.request_znodes import CreateDeleteTopic, CreateReassignPartitions, Target
 from controller_core.plans.rules import ThrottleBand
-from controller_core.plans.step_throttle import Throttled, rate_of_step, step_throttle, taken_back, to_set
+from controller_core.plans.step_throttle import (
+    Throttled,
+    overridden,
+    rate_of_step,
+    step_throttle,
+    taken_back,
+    to_set,
+)
 from tests.broker_ids import ids
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -45,6 +52,14 @@ def test_rates_of_others_are_overridden_and_their_lists_are_not():
     )
 
 
+def test_what_somebody_changed_since_it_was_found_is_not_overridden():
+    found = {LEADER_RATE: "7", "other": "1"}
+    ours = to_set({name: WANTED[name] for name in ("topics/a", "brokers/1")}, {"brokers/1": found})
+    assert overridden("brokers/1", found, ours) == {**RATES, "other": "1"}
+    assert overridden("brokers/1", {LEADER_RATE: "8"}, ours) == {LEADER_RATE: "8", FOLLOWER_RATE: "100"}
+    assert overridden("brokers/2", found, ours) == found
+
+
 @pytest.mark.parametrize(
     ("overrides", "left"),
     [
@@ -60,6 +75,23 @@ def test_what_is_taken_back(overrides, left):
     ours = Throttled("brokers/1", LEADER_RATE, "100", "7"), Throttled("brokers/1", FOLLOWER_RATE, "100", None)
     assert taken_back("brokers/1", overrides, ours) == left
     assert taken_back("brokers/2", overrides, ours) == overrides
+
+
+@pytest.mark.parametrize(
+    ("replicas", "left"),
+    [
+        pytest.param("10:1,10:2,9:1,9:2", None, id="in the order of Kafka's tool"),
+        pytest.param("9:1,9:2", None, id="without what was done when the tool wrote it"),
+        pytest.param("9:1,9:2,8:1", "9:1,9:2,8:1", id="with a move of somebody else"),
+        pytest.param("9:1,9:3", "9:1,9:3", id="with another replica"),
+        pytest.param("*", "*", id="of all replicas"),
+        pytest.param("", "", id="of none"),
+    ],
+)
+def test_a_list_that_kafkas_tool_wrote_anew_is_taken_back_where_it_names_nothing_but_ours(replicas, left):
+    ours = (Throttled("topics/a", LEADER_REPLICAS, "9:1,9:2,10:1,10:2", None),)
+    kept = {} if left is None else {LEADER_REPLICAS: left}
+    assert taken_back("topics/a", {LEADER_REPLICAS: replicas, "x": "1"}, ours) == {**kept, "x": "1"}
 
 
 BAND = ThrottleBand(100, 350)

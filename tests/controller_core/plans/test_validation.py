@@ -240,6 +240,15 @@ def test_sizes_are_bounded(monkeypatch):
         check_plan(elections(), "s")
 
 
+def test_the_config_of_a_throttle_is_bounded_as_a_request_is(monkeypatch):
+    throttled = planned(reassignment_plan(seen(), ORIGIN, [[Target(*A0, ids(1, 3))]], throttle_bytes_per_s=1_000))
+    check_plan(throttled, "s")
+    monkeypatch.setattr(validation, "REQUEST_BYTES_MAX", 100)
+    check_plan(moves(), "s")
+    with pytest.raises(InvalidPlanError, match=r"a throttle of more than 100 bytes at /config/topics/a: plan smaller"):
+        check_plan(throttled, "s")
+
+
 def test_of_many_problems_the_first_are_named_and_long_names_are_cut():
     long = tuple(TopicPartition(f"/{'x' * 5_000}{n}", 0) for n in range(7))
     with pytest.raises(InvalidPlanError) as error:

@@ -51,6 +51,12 @@ ELECTION = PlanStep(
         pytest.param(MOVE, seen(BOTH), Fate.UNDER_WAY, id="holds both lists, as up to Kafka 2.3"),
         pytest.param(
             MOVE,
+            seen(BOTH, topic_json_versions=frozenset({1, 2})),
+            Fate.ELSEWHERE,
+            id="sent to both lists by somebody, since Kafka 2.4",
+        ),
+        pytest.param(
+            MOVE,
             seen(ReplicaAssignment(ids(1, 2, 3)), reassign_requests={A0: ids(2, 3, 4)}),
             Fate.UNDER_WAY,
             id="its request stands",
@@ -76,6 +82,11 @@ def test_a_namesake_is_no_partition_of_the_step():
     observed = Observation(topics={"a": TopicIdentity(9, 1)}, assignments={A0: ReplicaAssignment(ids(2, 3, 4))})
     (verdict,) = verdicts(MOVE, observed)
     assert verdict == (A0, Fate.GONE, "one created at zxid 0x9")
+    (verdict,) = verdicts(MOVE, replace(observed, reassign_requests={A0: ids(2, 3, 4)}))
+    assert (
+        verdict.found
+        == "one created at zxid 0x9, which the next controller moves: the request for the former one stands"
+    )
 
 
 def test_deletions_and_re_elections_name_no_partition():

@@ -8,7 +8,7 @@ from controller_core.model.partitions import Broker, BrokerId, ReplicaAssignment
 from controller_core.plans.conditions import AssignedTo, CaughtUp, LedBy
 from controller_core.plans.plan import Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreatePreferredReplicaElection, CreateReassignPartitions, Target
-from controller_core.plans.way_back import way_back
+from controller_core.plans.way_back import is_undone, way_back
 from tests.broker_ids import ids
 from tests.controller_core.plans.moving import A0, BOTH, MOVE, seen
 
@@ -59,6 +59,25 @@ def test_a_step_that_was_not_asked_for_is_not_undone():
 def test_a_partition_that_moved_twice_goes_back_at_once_to_where_it_began():
     observed = replace(seen(ReplicaAssignment(ids(4, 3, 2))), brokers=BROKERS)
     assert way_back(plan(MOVE, AGAIN), [0, 1], observed).waves == ((Target(*A0, ids(1, 2, 3)),),)
+
+
+@pytest.mark.parametrize(
+    ("steps", "observed", "undone"),
+    [
+        pytest.param([MOVE], seen(ReplicaAssignment(ids(1, 2, 3))), True, id="taken back"),
+        pytest.param([MOVE], seen(ReplicaAssignment(ids(2, 3, 1))), True, id="taken back, rotated"),
+        pytest.param([MOVE, AGAIN], seen(ReplicaAssignment(ids(1, 2, 3))), True, id="moved twice and taken back"),
+        pytest.param([MOVE, AGAIN], seen(ReplicaAssignment(ids(4, 3, 2))), False, id="moved twice"),
+        pytest.param([MOVE], seen(ReplicaAssignment(ids(2, 3, 4))), False, id="done"),
+        pytest.param([MOVE], seen(BOTH), False, id="under way"),
+        pytest.param([MOVE], seen(ReplicaAssignment(ids(5, 6))), False, id="elsewhere"),
+        pytest.param([MOVE], seen(None), False, id="gone"),
+        pytest.param([ELECTION], seen(ReplicaAssignment(ids(1, 2, 3))), False, id="an election that holds no more"),
+        pytest.param([], seen(None), False, id="no step"),
+    ],
+)
+def test_steps_are_undone_when_their_partitions_have_the_replicas_of_before(steps, observed, undone):
+    assert is_undone(steps, observed) is undone
 
 
 def test_a_former_broker_that_is_gone_is_a_reason():

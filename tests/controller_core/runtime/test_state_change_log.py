@@ -65,7 +65,7 @@ def test_the_transitions_lead_from_the_states_before_to_the_states_after(version
     world.settle()
     lists = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3,)}
     world.create_topics({"t": {n: ReplicaAssignment(tuple(map(BrokerId, ids))) for n, ids in lists.items()}})
-    deeds = (
+    actions = (
         lambda: world.stop_broker(BrokerId(3)),
         lambda: world.start_broker(BrokerId(3)),
         lambda: zookeeper.create(PREFERRED_REPLICA_ELECTION, encode_preferred_replica_election([T0, T1])),
@@ -73,8 +73,8 @@ def test_the_transitions_lead_from_the_states_before_to_the_states_after(version
         lambda: world.fail_log_dir(BrokerId(2), T1),
         lambda: zookeeper.create(delete_topic_path("t"), encode_delete_topic()),
     )
-    for deed in (lambda: None, *deeds):
-        deed()
+    for action in (lambda: None, *actions):
+        action()
         world.settle()
         told.check(world.active_controller().context)
     assert {"TopicsChanged", "BrokersChanged", "DeletionsChanged"} <= told.causes

@@ -8,6 +8,34 @@ from controller_core.model.partitions import TopicPartition
 from controller_core.znodes import paths
 
 
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("1", "1"),
+        ("01", "1"),
+        ("0", "0"),
+        ("00", "0"),
+        ("2147483647", "2147483647"),
+        ("2147483648", None),
+        ("a", None),
+        ("", None),
+        ("٣", None),
+    ],
+)
+def test_the_registration_that_kafka_reads(name, read):
+    path = f"/brokers/ids/{name}"
+    if read is None:
+        with pytest.raises(MalformedZnodeError, match="expected a broker id"):
+            znodes.registration_read(path)
+    else:
+        assert znodes.registration_read(path) == f"/brokers/ids/{read}"
+    if name == read:
+        assert znodes.broker_id_of(path) == int(name)
+    else:
+        with pytest.raises(MalformedZnodeError, match="expected a broker id"):
+            znodes.broker_id_of(path)
+
+
 @pytest.mark.parametrize(("name", "path_name"), [("alice", "alice"), ("a b/ü~", "a%20b%2F%C3%BC%7E")])
 def test_names_in_paths_are_sanitized(name, path_name):
     assert znodes.sanitized(name) == path_name

@@ -1,4 +1,4 @@
-"""A request under plain names, only with the fields that its version has: what renderings and the conformance contract show.
+"""A request under plain names, only with the fields that its version has, as the conformance contract asks for it.
 
 Which version has which field is said by `wire.messages`.
 """
