@@ -15,7 +15,7 @@ __all__ = ["airflow_home", "airflow_is_asked", "api_address", "bag", "clients", 
 @pytest.fixture
 def deletion(world, tmp_path):
     """A stored plan that deletes the topic `orders`."""
-    from kafka_maintenance.operations.plans.make import plan_deletions
+    from kafka_maintenance.operations.plans.deletions import plan_deletions
 
     return plan_deletions(open_store(str(tmp_path)), CLUSTER, topics=["orders"], zookeeper=world.zookeeper)
 

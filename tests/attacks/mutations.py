@@ -260,7 +260,7 @@ MUTATIONS = (
         ("xcom", "test_a_forged_plan_is_not_applied_under_the_text_of_another"),
         _PLANS,
         {
-            "key = store.get(_name_key(cluster, kind, _digest_in_full(digest))).decode()": 'key = store.get(next(each for each in store.list("v1/plans/") if digest in each)).decode()',
+            "key = store.get(_name_key(cluster, kind, require_digest(digest))).decode()": 'key = store.get(next(each for each in store.list("v1/plans/") if digest in each)).decode()',
             "return load_plan(store, uri, kind=kind, cluster=cluster, digest=digest)": "return load_plan(store, uri, cluster=cluster, digest=digest)",
         },
     ),

@@ -17,7 +17,7 @@ from controller_core.adapters.object_store.open import MemoryStore, open_store
 from controller_core.model.errors import StoreAccessDeniedError
 from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.gate import approvals
-from kafka_maintenance.operations.plans.make import plan_elections
+from kafka_maintenance.operations.plans.elections import plan_elections
 from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention
 from kafka_maintenance.operations.snapshots.copy import copy_snapshots
 from kafka_maintenance.servers.s3 import REGION, ObjectStoreServer, gateway_program

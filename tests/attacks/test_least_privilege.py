@@ -18,7 +18,10 @@ from controller_core.znodes.configs import ConfigZnode
 from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.cluster.rights import WRITES, missing_writes
 from kafka_maintenance.operations.errors import NotFinishedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.deletions import plan_deletions
+from kafka_maintenance.operations.plans.drain import plan_drain
+from kafka_maintenance.operations.plans.elections import plan_elections
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
 from kafka_maintenance.servers import ZooKeeperServer
 from tests.kafka_maintenance.kafka_world import RealServer, three_brokers
 from tests.source_files import ROOT
@@ -49,21 +52,21 @@ class SecuredServer(RealServer):
 
 
 def _elections(store, world):
-    return planning.plan_elections(store, "demo", zookeeper=world.own, now=NOW)
+    return plan_elections(store, "demo", zookeeper=world.own, now=NOW)
 
 
 def _deletion(store, world):
-    return planning.plan_deletions(store, "demo", topics=["old"], zookeeper=world.own, now=NOW)
+    return plan_deletions(store, "demo", topics=["old"], zookeeper=world.own, now=NOW)
 
 
 def _drain(store, world):
     world.notify(OLD)
-    return planning.plan_drain(store, "demo", zookeeper=world.own, now=NOW)
+    return plan_drain(store, "demo", zookeeper=world.own, now=NOW)
 
 
 def _moves(store, world, **throttle):
     waves = [[Target(*OLD, tuple(map(BrokerId, (3, 1))))]]
-    return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.own, now=NOW, **throttle)
+    return plan_reassignment(store, "demo", waves=waves, zookeeper=world.own, now=NOW, **throttle)
 
 
 def _throttled(store, world):

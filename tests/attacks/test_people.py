@@ -91,12 +91,12 @@ def test_a_reassignment_that_copies_more_bytes_than_the_cap_is_not_even_asked_ab
     from controller_core.adapters.object_store.open import MemoryStore
     from controller_core.model.partitions import TopicPartition
     from kafka_maintenance.operations.gate.contents import contents_of_stored
-    from kafka_maintenance.operations.plans import make
+    from kafka_maintenance.operations.plans.reassignment import plan_reassignment
     from tests.kafka_maintenance.operations.plans.made import plan_of, six_on_two_brokers
 
     store, world = MemoryStore(), six_on_two_brokers()
     sizes = None if size is None else {TopicPartition("a", number): size for number in range(6)}
-    contents = contents_of_stored(store, plan_of(make.plan_reassignment, world, store, sizes=sizes, move_count_max=3))
+    contents = contents_of_stored(store, plan_of(plan_reassignment, world, store, sizes=sizes, move_count_max=3))
     told = of("reassign_partitions", bytes_max=cap).refusals("reassign_partitions", contents)
     assert (not told) if refused is None else (refused in told[0])
 
@@ -108,13 +108,13 @@ def _leader_moves(store, cluster, **what):
 
 
 def _deletions(store, cluster, **what):
-    from kafka_maintenance.operations.plans.make import plan_deletions
+    from kafka_maintenance.operations.plans.deletions import plan_deletions
 
     return plan_deletions(store, cluster, topics=["a", "b"], **what)
 
 
 def _elections(store, cluster, **what):
-    from kafka_maintenance.operations.plans.make import plan_elections
+    from kafka_maintenance.operations.plans.elections import plan_elections
 
     return plan_elections(store, cluster, **what)
 
@@ -261,7 +261,12 @@ def test_a_rule_approves_nothing_that_could_not_be_applied_now(rules):
         pytest.param({"kinds": {"delete_topics": {"approver": {}}}}, "default.kinds.delete_topics", id="misspelt"),
         pytest.param({"command_may_apply": True}, "default.command_may_apply", id="another value"),
         pytest.param({"kinds": {"delete_topics": {"ticket": "("}}}, "kinds.delete_topics.ticket", id="no pattern"),
+        pytest.param({"kinds": {"delete_topics": {"windows": []}}}, "kinds.delete_topics.windows", id="no window"),
         pytest.param({"freezes": [{"from": "today", "to": "x", "why": ""}]}, "freezes", id="no time"),
+        pytest.param(
+            {"freezes": [{"from": "2027-01-02", "to": "2026-12-20", "why": ""}]}, "freezes", id="turned round"
+        ),
+        pytest.param({"freezes": [{"from": "2026-12-24", "to": "2026-12-24", "why": ""}]}, "freezes", id="no length"),
     ],
 )
 def test_a_policy_that_says_something_else_is_refused_by_field(rules, field):

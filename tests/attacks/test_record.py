@@ -29,7 +29,7 @@ def world():
 @pytest.fixture
 def plan(store, world):
     """A stored plan of one election."""
-    from kafka_maintenance.operations.plans.make import plan_elections
+    from kafka_maintenance.operations.plans.elections import plan_elections
 
     return plan_elections(store, CLUSTER, zookeeper=world.zookeeper, now=NOW)
 

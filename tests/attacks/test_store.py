@@ -78,7 +78,7 @@ def test_a_reassignment_to_an_empty_list_is_refused_when_it_is_read(world, tmp_p
     from controller_core.model.errors import InvalidPlanError
     from controller_core.model.partitions import BrokerId
     from controller_core.plans.request_znodes import Target
-    from kafka_maintenance.operations.plans.make import plan_reassignment
+    from kafka_maintenance.operations.plans.reassignment import plan_reassignment
     from kafka_maintenance.operations.plans.store import load_plan
 
     store = FolderStore(tmp_path)
@@ -213,13 +213,13 @@ def test_the_first_break_of_the_chain_is_named(chain, tamper, first):
     assert first in str(_findings(chain)[2][0])
 
 
-def test_an_entry_that_somebody_else_signed_is_a_break(chain, monkeypatch, tmp_path):
+def test_an_entry_that_somebody_else_signed_is_a_break(chain, tmp_path):
     from kafka_maintenance.cli.main import main
     from kafka_maintenance.operations.record import audit
 
     assert main(["audit", "keygen", str(tmp_path / "theirs")]) == 0
-    monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(tmp_path / "theirs"))
-    audit.AuditChain(chain, CLUSTER).append("asked", f"v1/approvals/cluster={CLUSTER}/r5", {"run": 5})
+    theirs = audit.Keys(audit.read_private_key(tmp_path / "theirs"))
+    audit.AuditChain(chain, CLUSTER, keys=theirs).append("asked", f"v1/approvals/cluster={CLUSTER}/r5", {"run": 5})
     assert "5.json: signed by key" in str(_findings(chain)[2][0])
     with pytest.raises(audit.UntrustedRecordError, match="signed by key"):
         audit.trusted_record(chain, CLUSTER, f"v1/approvals/cluster={CLUSTER}/r5")
@@ -237,12 +237,12 @@ def test_entries_removed_from_the_end_are_missed_by_who_saw_one_of_them(chain):
 def test_a_reassignment_without_its_proof_is_not_applied(tmp_path):
     from controller_core.adapters.object_store.open import MemoryStore
     from kafka_maintenance.operations.errors import RefusedError
-    from kafka_maintenance.operations.plans import make
+    from kafka_maintenance.operations.plans.reassignment import plan_reassignment
     from kafka_maintenance.operations.plans.store import key_of, read_plan, read_proof
     from tests.kafka_maintenance.operations.plans.made import plan_of, six_on_two_brokers
 
     store, world = MemoryStore(), six_on_two_brokers()
-    made = plan_of(make.plan_reassignment, world, store)
+    made = plan_of(plan_reassignment, world, store)
     store.delete(key_of(store, made.uri).replace(".json", ".proof.json"))
     with pytest.raises(RefusedError, match="expected the planner's proof with hash"):
         read_proof(store, made.uri, read_plan(store, made.uri))

@@ -5,7 +5,7 @@ before the gate reads it, a question before anybody can answer it, each answer a
 questions, the last of a run counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -177,18 +177,21 @@ def asked(store: ObjectStore, *, cluster: str, run: str) -> Asked | None:
     Raises:
         UntrustedRecordError: a record that the audit chain does not hold, or whose signature does not count.
     """
-    ask_id = _last(store, cluster, run, _ASKED)
-    if ask_id is None:
-        return None
-    prefix = f"{_prefix(cluster, run)}{ask_id}"
-    keys = store.list(prefix)
-    withdrawn = [key for key in keys if key.endswith("-withdrawn.json")]
-    return Asked(
-        ask_id,
-        trusted_record(store, cluster, f"{prefix}{_ASKED}"),
-        tuple(trusted_record(store, cluster, key) for key in keys if "-decided-" in key),
-        trusted_record(store, cluster, withdrawn[0]) if withdrawn else None,
-    )
+    return next(questions(store, cluster=cluster, run=run), None)
+
+
+def questions(store: ObjectStore, *, cluster: str, run: str) -> Iterator[Asked]:
+    """All questions of the run's gate with their answers, the last one first; raises as `asked`."""
+    for ask_id in reversed(_all(store, cluster, run, _ASKED)):
+        prefix = f"{_prefix(cluster, run)}{ask_id}"
+        keys = store.list(prefix)
+        withdrawn = [key for key in keys if key.endswith("-withdrawn.json")]
+        yield Asked(
+            ask_id,
+            trusted_record(store, cluster, f"{prefix}{_ASKED}"),
+            tuple(trusted_record(store, cluster, key) for key in keys if "-decided-" in key),
+            trusted_record(store, cluster, withdrawn[0]) if withdrawn else None,
+        )
 
 
 def refuse_removed_since(store: ObjectStore, *, cluster: str, run: str, ask_id: str) -> None:
@@ -226,19 +229,23 @@ def refuse_rejected(store: ObjectStore, cluster: str, digest: str, after: str | 
         UntrustedRecordError: a rejection is missing that the audit chain names.
     """
     refuse_removed(store, cluster, _rejections(cluster, digest))
-    named = set((after or "").split(","))
+    named = {run.strip() for run in (after or "").split(",")}
     for each in rejections(store, cluster, digest):
         if each["run"] not in named:
             raise RefusedError(
                 f"plan {digest[:12]} of {cluster!r} not offered again: {each['user']!r} rejected it at {each['at']} in run "
-                f"{each['run']!r} ({plain(each['comment'] or 'no comment')}); plan anew, or start a run whose after_rejection names that run"
+                f"{each['run']!r} ({plain(str(each['comment'] or 'no comment'))}); plan anew, or start a run whose after_rejection names that run"
             )
 
 
 def _last(store: ObjectStore, cluster: str, run: str, ending: str) -> str | None:
+    return max(_all(store, cluster, run, ending), default=None)
+
+
+def _all(store: ObjectStore, cluster: str, run: str, ending: str) -> list[str]:
     prefix = _prefix(cluster, run)
     names = [key.removeprefix(prefix) for key in store.list(prefix)]
-    return max((name.removesuffix(ending) for name in names if name.endswith(ending)), default=None)
+    return sorted(name.removesuffix(ending) for name in names if name.endswith(ending))
 
 
 def _rejections(cluster: str, digest: str) -> str:

@@ -10,7 +10,8 @@ from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import AirflowUnreachableError, RefusedError
 from kafka_maintenance.operations.gate.airflow_record import AirflowRecord, cleared_by_others, disagreement
-from kafka_maintenance.operations.gate.approvals import Asked, asked, refuse_removed_since, was_begun
+from kafka_maintenance.operations.gate.approvals import Asked, questions, refuse_removed_since, was_begun
+from kafka_maintenance.operations.gate.contents import contents_of_stored
 from kafka_maintenance.operations.gate.policy import Policy, Verdict
 from kafka_maintenance.operations.gate.shown import Shown, shown
 from kafka_maintenance.operations.record.audit import KEY_FILE_VARIABLE, PUBLIC_KEYS_VARIABLE, keys_from
@@ -65,7 +66,7 @@ def permission(
     """
     what = f"{kind} on {cluster!r} not applied"
     refuse_unsigned(policy, what)
-    found = asked(store, cluster=cluster, run=run)
+    found = deciding(store, kind=kind, cluster=cluster, run=run, policy=policy)
     if found is None or not found.answers:
         raise NotApprovedError(
             f"{what}: the gate of run {run!r} has no answer in {store.uri}; clear the gate and answer it"
@@ -84,6 +85,11 @@ def permission(
         raise NotApprovedError(
             f"{what}: expected the text of plan {text.plan.uri} that kafka-maintenance {found.question.get('code_version', 'before 0.2')} "
             f"showed ({str(found.question['shown'])[:12]}), version {__version__} renders {text.digest[:12]}; start a new run, which asks again"
+        )
+    refusals = () if begun else policy.refusals(kind, contents_of_stored(store, text.plan))
+    if refusals:
+        raise NotApprovedError(
+            f"{what}: plan {text.plan.uri} is beyond what the policy lets apply by now: {'; '.join(refusals)}; make it smaller"
         )
     comments = [each.comment for each in found.approvals if each.comment]
     return Approval(
@@ -117,10 +123,41 @@ def window_closed(
         policy: of the cluster.
         now: the time, with zone.
     """
-    found = None if run is None else asked(store, cluster=cluster, run=run)
+    found = None if run is None else deciding(store, kind=kind, cluster=cluster, run=run, policy=policy)
     if found is not None and policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:
         return None
     return policy.closed(kind, now, None if found is None else found.rule)
+
+
+def deciding(store: ObjectStore, *, kind: str, cluster: str, run: str, policy: Policy) -> Asked | None:
+    """The question of the run that counts: the last one. Where that waits for its answer, the one that was decided before it counts, if its
+    plan was begun: what was begun is finished, also while the gate was cleared and asks once more.
+
+    Args:
+        store: where question and answers are.
+        kind: of the plans that the run applies.
+        cluster: of the run.
+        run: `DAG.RUN_ID`.
+        policy: of the cluster.
+
+    Raises:
+        UntrustedRecordError: a record that the audit chain does not hold, or whose signature does not count.
+    """
+    found = questions(store, cluster=cluster, run=run)
+    last = next(found, None)
+    if last is None or is_decided(last, kind, policy):
+        return last
+    earlier = next((each for each in found if is_decided(each, kind, policy)), None)
+    return earlier if earlier is not None and was_begun(store, cluster, str(earlier.question["digest"])) else last
+
+
+def is_decided(found: Asked, kind: str, policy: Policy) -> bool:
+    """Whether the question waits for no further answer: a rule or enough persons approved, or somebody rejected; no answer in time is none."""
+    if not found.answers or not found.answers[-1]["user"]:
+        return False
+    if found.rule is not None or not found.approvals:
+        return True
+    return not policy.verdict(kind, found.question["requester"], found.approvals).missing
 
 
 def refuse_unsigned(policy: Policy, what: str) -> None:

@@ -46,7 +46,7 @@ _KIND_RULES: Final[Mapping[str, Any]] = {
         "approvals": {**_COUNT, "description": "how many persons must approve"},
         "requester_may_approve": {"type": "boolean"},
         "ticket": {"type": "string", "format": "regex", "description": "what the comment must contain"},
-        "windows": {"type": "array", "items": _WINDOW, "description": "UTC; applied only then"},
+        "windows": {"type": "array", "minItems": 1, "items": _WINDOW, "description": "UTC; applied only then"},
         "partitions_max": _COUNT,
         "topics_max": _COUNT,
         "brokers_max": _COUNT,
@@ -358,6 +358,11 @@ def policy_from(document: Any, cluster: str, digest: str, where: str) -> Policy:
                 raise BadInputError(
                     f"policy {where} not used: freezes: expected a time as 2026-12-20T00:00Z in {name!r}, found {freeze[name]!r}"
                 ) from None
+        if _moment(freeze["from"]) >= _moment(freeze["to"]):
+            raise BadInputError(
+                f"policy {where} not used: freezes: expected 'from' before 'to', found {freeze['from']!r} and {freeze['to']!r}, which would hold "
+                "nothing back; a date alone is its 00:00 UTC: correct it"
+            )
     for kind, of_kind in rules.get("kinds", {}).items():
         try:
             re.compile(of_kind.get("ticket", ""))

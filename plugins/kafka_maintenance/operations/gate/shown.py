@@ -8,7 +8,7 @@ from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.plans.store import StoredPlan, find_plan
 from kafka_maintenance.operations.restore.document import KIND as RESTORE
 from kafka_maintenance.operations.restore.document import StoredRestore, find_restore
-from kafka_maintenance.operations.retention.store import KIND as RETENTION
+from kafka_maintenance.operations.retention.plan import KIND as RETENTION
 from kafka_maintenance.operations.retention.store import StoredRetention, find_retention
 
 BODY_LENGTH_MAX: Final = 400_000

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 from controller_core.adapters.snapshot.manifest import ROOT, require_name
 from controller_core.model.errors import ObjectExistsError, ObjectMissingError
 from controller_core.plans.document import canonical
+from controller_core.plans.plain import plain
 from controller_core.ports.object_store import ObjectStore, put_once
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.at_once import at_once
@@ -41,6 +42,8 @@ _ENTRY: Final = re.compile(r"[0-9]{8}\.json")
 _NUMBER_MAX: Final = 99_999_999
 _ATTEMPTS: Final = 50
 _PEM_END: Final = "-----END PUBLIC KEY-----"
+_NO_ENTRY: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+"""What reading an object raises that is no entry; somebody else may have put any bytes there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Finding:
     what: str
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.what}"
+        return plain(f"{self.key}: {self.what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ class Keys:
         named = entry[FIELD].get("key")
         public = self.public.get(str(named))
         if public is None:
-            return f"signed by key {named!r}, expected one of {', '.join(self.public) or 'none'}"
+            signed = "not signed" if named is None else f"signed by key {named!r}"
+            return f"{signed}, expected a signature by one of {', '.join(self.public) or 'none'}"
         unsigned = {**entry, FIELD: {name: value for name, value in entry[FIELD].items() if name != "signature"}}
         try:
             public.verify(base64.b64decode(str(entry[FIELD].get("signature"))), canonical(unsigned))
@@ -95,6 +99,19 @@ def keys_from(environment: Mapping[str, str]) -> Keys:
     return Keys(
         None if not private else read_private_key(Path(private)), None if not public else read_public_keys(Path(public))
     )
+
+
+def _signing_keys() -> Keys:
+    """Those of the settings; what a key signed that does not count would hold up whoever reads it, in the middle of a plan."""
+    found = keys_from(os.environ)
+    if found.private is not None and found.public is not None:
+        name = key_name(found.private.public_key())
+        if name not in found.public:
+            raise BadInputError(
+                f"nothing recorded: expected the public half of the key that signs, {name}, in ${PUBLIC_KEYS_VARIABLE}, found "
+                f"{', '.join(found.public)}; append it to that file everywhere, then name the new key in ${KEY_FILE_VARIABLE}"
+            )
+    return found
 
 
 def read_private_key(path: Path) -> Ed25519PrivateKey:
@@ -139,7 +156,7 @@ class AuditChain:
     def __init__(self, store: ObjectStore, cluster: str, *, keys: Keys | None = None, sink: Sink | None = None) -> None:
         """Keys and sink are those of the environment unless they are given."""
         self._store, self._cluster = store, cluster
-        self._keys = keys_from(os.environ) if keys is None else keys
+        self._keys = _signing_keys() if keys is None else keys
         self._sink = sink_from(os.environ) if sink is None else sink
         self._tail: tuple[int, str] | None = None
 
@@ -212,8 +229,8 @@ def trusted_record(store: ObjectStore, cluster: str, key: str, keys: Keys | None
         problem = (keys_from(os.environ) if keys is None else keys).problem(entry)
     if problem or entry is None:
         raise UntrustedRecordError(
-            f"record {store.uri_of(key)} not used: expected one that the audit chain of {cluster!r} holds, found: {problem}; see "
-            "`kafka-maintenance audit verify`, move the record away if none of your runs wrote it, and ask again, or run again"
+            f"record {store.uri_of(key)} not used: expected one that the audit chain of {cluster!r} holds, found: {problem}; where "
+            "release 0.1 wrote it, start a new run; where none of your runs did (`kafka-maintenance audit verify` has more), move the record away, and ask or run again"
         )
     return {name: value for name, value in entry.items() if name != FIELD}
 
@@ -259,7 +276,7 @@ def _link(key: str, data: bytes) -> _Link:
     try:
         link = json.loads(data)[FIELD]
         return _Link(key, _hash(data), str(link["previous"]), str(link["copy"]))
-    except (ValueError, KeyError, TypeError):
+    except _NO_ENTRY:
         return _Link(key, _hash(data), "", "")
 
 
@@ -282,9 +299,19 @@ class UntrustedRecordError(RefusedError):
     """A record that the audit chain does not hold, or that nobody signed whose signature counts."""
 
 
-def entries(store: ObjectStore, cluster: str) -> Iterator[bytes]:
-    """The entries of the chain, in order, as they lie in the store."""
-    yield from at_once(store.get, _entry_keys(store, cluster))
+def entries(store: ObjectStore, cluster: str) -> Iterator[tuple[str, bytes]]:
+    """The entries of the chain, in order, as they lie in the store, each with its key."""
+    keys = _entry_keys(store, cluster)
+    yield from zip(keys, at_once(store.get, keys), strict=True)
+
+
+def is_document(data: bytes) -> bool:
+    """Whether these bytes are a JSON object as we spell it, on one line; an object in the place of an entry may be anything."""
+    try:
+        found = json.loads(data)
+        return isinstance(found, dict) and canonical(found) == data
+    except _NO_ENTRY:
+        return False
 
 
 def audit_findings(
@@ -304,15 +331,14 @@ def audit_findings(
     number, previous, hashes = 0, _FIRST, {_FIRST}
     chain = _entry_keys(store, cluster)
     for key, data in zip(chain, at_once(store.get, chain), strict=True):
-        number += 1
-        problem = _entry_problem(data, key, entry_key(cluster, number), number, previous, keys)
+        problem = _entry_problem(data, key, entry_key(cluster, number + 1), number + 1, previous, keys)
         if problem:
             found.append(Finding(key, problem))
-        else:
-            copy = json.loads(data)[FIELD]["copy"]
-            copies.setdefault(copy, set()).add(_hash(data))
-            named[copy] = key
-        previous = _hash(data)
+        link = _link(key, data)  # what is wrong with the entry is told: its copy is not blamed for it once more
+        if link.copy:
+            copies.setdefault(link.copy, set()).add(link.hash)
+            named[link.copy] = key
+        number, previous = _number_of(key), link.hash  # behind a gap the chain goes on
         hashes.add(previous)
     if head is not None and head not in hashes:
         found.append(
@@ -333,7 +359,7 @@ def audit_findings(
         Finding(copy, f"missing, and {key} of the chain names it: it was removed, or its writer was killed")
         for copy, key in named.items()
     ]
-    return number, previous, tuple(found)
+    return len(chain), previous, tuple(found)
 
 
 def _entry_problem(data: bytes, key: str, expected_key: str, number: int, previous: str, keys: Keys) -> str | None:
@@ -346,7 +372,7 @@ def _entry_problem(data: bytes, key: str, expected_key: str, number: int, previo
             return f"expected number {number} after {previous[:12]}, found {link['number']} after {str(link['previous'])[:12]}"
         if canonical(entry) != data or not isinstance(link["copy"], str):
             return "expected the canonical form, found another"
-    except (ValueError, KeyError, TypeError) as error:
+    except _NO_ENTRY as error:
         return f"expected an entry, found none ({error!r})"
     return keys.problem(entry)
 
@@ -355,7 +381,7 @@ def _copy_problem(store: ObjectStore, cluster: str, key: str, data: bytes) -> st
     try:
         link = json.loads(data)[FIELD]
         same = store.get(entry_key(cluster, int(link["number"]))) == data and link["copy"] == key
-    except (ValueError, KeyError, TypeError, ObjectMissingError):
+    except (*_NO_ENTRY, ObjectMissingError):
         same = False
     return None if same else "the chain holds no such record"
 
@@ -393,7 +419,7 @@ def _record_of(data: bytes) -> Any:
     try:
         entry = json.loads(data)
         return {name: value for name, value in entry.items() if name != FIELD}
-    except (ValueError, AttributeError):
+    except (*_NO_ENTRY, AttributeError):
         return None
 
 

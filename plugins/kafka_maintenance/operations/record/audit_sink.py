@@ -1,15 +1,15 @@
 """Where the entries of the audit chain are sent as they are written: a webhook or syslog, outside the store."""
 
 import socket
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http.client import HTTPException
 from typing import Final
 from urllib.parse import urlsplit
 
 from kafka_maintenance.operations.errors import BadInputError, OperationError
+from kafka_maintenance.operations.webhook import post_json
 
 SINK_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_SINK"
 OPTIONAL_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_SINK_OPTIONAL"
@@ -38,8 +38,8 @@ class Sink:
         if self.url is None:
             return
         try:
-            _syslog(self.url, entry) if self.url.startswith("syslog://") else _post(self.url, entry)
-        except (OSError, urllib.error.URLError) as error:
+            _syslog(self.url, entry) if self.url.startswith("syslog://") else post_json(self.url, entry, TIMEOUT_S)
+        except (OSError, HTTPException, ValueError) as error:
             if self.optional:
                 return
             raise AuditSinkError(
@@ -57,22 +57,22 @@ def sink_from(environment: Mapping[str, str]) -> Sink:
     url = environment.get(SINK_VARIABLE, "").strip()
     if not url:
         return Sink()
-    parts = urlsplit(url)
-    if (
-        parts.scheme not in {"https", "http", "syslog"}
-        or not parts.hostname
-        or (parts.scheme == "syslog" and not parts.port)
-    ):
+    if not _is_address(url):
         raise BadInputError(
-            f"audit sink not used: expected https://…, http://… or syslog://host:port in ${SINK_VARIABLE}, found {url!r}"
+            f"audit sink not used: expected https://…, http://… or syslog://host:port, without a login, in ${SINK_VARIABLE}, "
+            f"found {url.rpartition('@')[2]!r}"
         )
     return Sink(url, environment.get(OPTIONAL_VARIABLE, "").strip().lower() == "true")
 
 
-def _post(url: str, entry: bytes) -> None:
-    request = urllib.request.Request(url, data=entry, headers={"Content-Type": "application/json"}, method="POST")  # noqa: S310 - the scheme was checked
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - as above
-        pass
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    named = parts.scheme in {"https", "http", "syslog"} and parts.hostname and parts.username is None
+    return bool(named and (port or parts.scheme != "syslog"))
 
 
 def _syslog(url: str, entry: bytes) -> None:

@@ -5,6 +5,7 @@ Source: docs/operations.md, "The receipt".
 """
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -27,6 +28,9 @@ _NUMBERS: Final = frozenset(
 )
 """Details that are counted with."""
 _NUMBER_MAX: Final = 2**63
+UNKNOWN_KIND: Final = "?"
+_KIND: Final = re.compile("[a-z_]{1,100}")
+_KIND_IN_NAME: Final = re.compile(r"/plans/([a-z_]+)-[0-9a-f]+\.json$")
 
 
 def entry_of(content: bytes) -> dict[str, Any]:
@@ -45,6 +49,13 @@ def entry_of(content: bytes) -> dict[str, Any]:
         if not _is_detail(name, value):
             raise ValueError(f"expected the detail {name!r} as a run writes it, found {str(value)[:200]}")
     return dict(entry)
+
+
+def kind_in(started: Mapping[str, Any]) -> str:
+    """The kind of a plan, as the beginning of its record tells it; `UNKNOWN_KIND` where that does not."""
+    named = _KIND_IN_NAME.search(str(started.get("plan", "")))  # a restore has no kind in its record
+    kind = str(started.get("kind", named[1] if named else UNKNOWN_KIND))
+    return kind if _KIND.fullmatch(kind) else UNKNOWN_KIND
 
 
 def _is_detail(name: str, value: Any) -> bool:

@@ -4,7 +4,7 @@ Nothing is written to a cluster before the intention stands here.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectDamagedError, ObjectExistsError
+from controller_core.model.partitions import TopicPartition
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import ClusterBusyError
@@ -131,21 +132,47 @@ def asked_steps(events: Sequence[Event]) -> list[int]:
     return sorted(step for step in told if step in requested or last_asking(events, step) is EventKind.INTENDED)
 
 
+def partitions_left_out(events: Iterable[Event], step: int | None = None) -> frozenset[TopicPartition]:
+    """The partitions that were left out when that step was asked for; None: of any step, then or in its end."""
+    return frozenset(TopicPartition(row["topic"], row["partition"]) for row in _exceptions(events, step))
+
+
+def exceptions(events: Iterable[Event]) -> tuple[str, ...]:
+    """Each partition that was left out of a step, or ended elsewhere, with the reason; the last word counts."""
+    last = {TopicPartition(row["topic"], row["partition"]): row["reason"] for row in _exceptions(events, None)}
+    return tuple(f"{partition}: {reason}" for partition, reason in sorted(last.items()))
+
+
+def _exceptions(events: Iterable[Event], step: int | None) -> Iterator[Mapping[str, Any]]:
+    kinds = {EventKind.INTENDED: "left_out", EventKind.REQUESTED: "left_out", EventKind.VERIFIED: "differing"}
+    if step is not None:
+        del kinds[EventKind.VERIFIED]
+    last = {(each.event, each.step): each for each in events if each.event in kinds and step in {None, each.step}}
+    return (row for each in last.values() for row in each.detail.get(kinds[each.event], ()))
+
+
 def is_begun(events: Sequence[Event]) -> bool:
     """Whether something was written for the plan, as far as anybody can know: it is finished then, whatever became of its approval.
 
-    What was intended and then refused was not asked for. A removal or a restore intends once, before the first of many writes.
+    What was intended and then refused was not asked for. A removal or a restore intends once, before the first of many writes, and may be
+    carried out once more after it is done: that is a new beginning.
     """
     intended = {each.step for each in events if each.event is EventKind.INTENDED}
+    as_a_whole = [
+        each.event for each in events if each.step is None and each.event in {EventKind.INTENDED, EventKind.DONE}
+    ]
     return (
         any(each.event is EventKind.REQUESTED for each in events)
-        or None in intended
-        or any(last_asking(events, step) is EventKind.INTENDED for step in intended)
+        or as_a_whole[-1:] == [EventKind.INTENDED]
+        or any(last_asking(events, step) is EventKind.INTENDED for step in intended - {None})
     )
 
 
 class ReceiptLog:
-    """Appends events to the receipt of one plan; one writer at a time (the cluster's lock sees to that)."""
+    """Appends events to the receipt of one plan; one writer at a time (the cluster's lock sees to that).
+
+    A run that lost the lock may not know it yet: each event goes behind those that this log knows, and nowhere else.
+    """
 
     def __init__(
         self, store: ObjectStore, *, cluster: str, digest: str, run: str, approver: str, now: datetime
@@ -154,6 +181,7 @@ class ReceiptLog:
         self._prefix = receipt_prefix(cluster, digest)
         self.digest, self.run, self.approver = digest, run, approver
         self._now, self._started_s = now, monotonic()
+        self._cluster = cluster
         self.events: Sequence[Event] = trusted_events(store, cluster, digest)
 
     @property
@@ -174,18 +202,32 @@ class ReceiptLog:
 
         Raises:
             StoreUnwritableError, StoreUnreachableError: it is not recorded, so nothing that needs it may be done.
-            ClusterBusyError: another run wrote at the same time.
+            ClusterBusyError: another run wrote since the events were read.
         """
+        self._take_in_interruptions()
         entry = Event(event, step, self.now(), self.run, self.approver, detail, __version__)
         key = f"{self._prefix}{_name(len(self.events) + 1, event)}"
         document = {name: getattr(entry, name) for name in _FIELDS} | {"detail": detail}
         try:
             self._chain.append(event.value, key, document)
         except ObjectExistsError:
-            raise ClusterBusyError(
-                f"receipt {self._store.uri_of(key)} not written: another run of this plan wrote it; let that run finish"
-            ) from None
+            raise self._busy(key) from None
         self.events = (*self.events, entry)
+
+    def _take_in_interruptions(self) -> None:
+        """A run whose session broke records that without the lock, which ends no other run; what else is new is of a run that has the lock."""
+        known = len(self.events)
+        if not self._store.list(f"{self._prefix}{_number(known + 1)}-"):
+            return
+        events = trusted_events(self._store, self._cluster, self.digest)
+        if any(each.event is not EventKind.INTERRUPTED for each in events[known:]):
+            raise self._busy(f"{self._prefix}{_name(known + 1, events[known].event)}")
+        self.events = events
+
+    def _busy(self, key: str) -> ClusterBusyError:
+        return ClusterBusyError(
+            f"receipt {self._store.uri_of(key)} not written: another run of this plan wrote it; let that run finish"
+        )
 
     def _last(self) -> EventKind:
         return self.events[-1].event if self.events else EventKind.STARTED
@@ -193,7 +235,11 @@ class ReceiptLog:
 
 def _name(number: int, event: EventKind) -> str:
     """Of the object that is an event; numbers begin with 1."""
-    return f"{number:04d}-{event}.json"
+    return f"{_number(number)}-{event}.json"
+
+
+def _number(number: int) -> str:
+    return f"{number:04d}"
 
 
 def _event(store: ObjectStore, key: str) -> Event:

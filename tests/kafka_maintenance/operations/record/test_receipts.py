@@ -1,5 +1,6 @@
 """What a receipt says: whether its plan was begun, and in which order its events came."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import pytest
@@ -7,11 +8,13 @@ import pytest
 from controller_core.adapters.object_store.open import MemoryStore
 from kafka_maintenance.operations.apply.executions import executions, record_of
 from kafka_maintenance.operations.apply.throttle import left_over
+from kafka_maintenance.operations.errors import ClusterBusyError
 from kafka_maintenance.operations.record import receipts
-from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, is_begun
+from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, is_begun, trusted_events
 from kafka_maintenance.operations.retention.needs import receipts_of
 
 DIGEST = "d" * 64
+WRITER = {"cluster": "blue", "digest": DIGEST, "approver": "ann", "now": datetime(2026, 11, 22, tzinfo=UTC)}
 
 
 @pytest.mark.parametrize(
@@ -37,21 +40,35 @@ def test_a_plan_is_begun_when_something_was_or_may_have_been_written_for_it(told
     assert is_begun(events) is begun
 
 
+@pytest.mark.parametrize(
+    ("others", "refused"),
+    [
+        pytest.param("interrupted", False, id="it lost its session, which it records without the lock"),
+        pytest.param("interrupted interrupted", False, id="twice"),
+        pytest.param("observed", True, id="it took the lock"),
+        pytest.param("interrupted started", True, id="it took the lock again"),
+    ],
+)
+def test_an_event_goes_behind_those_of_another_run_or_nowhere(others, refused):
+    store = MemoryStore()
+    ours, theirs = (ReceiptLog(store, run=run, **WRITER) for run in ("run-1", "run-2"))
+    for event in others.split():
+        theirs.append(EventKind(event))
+    with pytest.raises(ClusterBusyError, match="another run of this plan wrote it") if refused else nullcontext():
+        ours.append(EventKind.VERIFIED, step=0)
+    told = [*others.split(), *(() if refused else ("verified",))]
+    assert [each.event for each in trusted_events(store, "blue", DIGEST)] == told
+    assert [each.event for each in ours.events] == ([] if refused else told)
+
+
 def test_events_stay_in_order_where_their_numbers_get_another_digit(monkeypatch):
     """As from the 10,000th on; here from the tenth."""
     monkeypatch.setattr(receipts, "_name", lambda number, event: f"{number}-{event}.json")
     store, told = MemoryStore(), [EventKind.STARTED, *[EventKind.THROTTLED, EventKind.UNTHROTTLED] * 5, EventKind.DONE]
-    writer = {
-        "cluster": "blue",
-        "digest": DIGEST,
-        "run": "r",
-        "approver": "ann",
-        "now": datetime(2026, 11, 22, tzinfo=UTC),
-    }
-    log = ReceiptLog(store, **writer)
+    log = ReceiptLog(store, run="r", **WRITER)
     for event in told:
         log.append(event)
-    assert [each.event for each in ReceiptLog(store, **writer).events] == told
+    assert [each.event for each in ReceiptLog(store, run="r", **WRITER).events] == told
     assert [each.event for each in record_of(store, "blue", DIGEST)] == told
     assert [each.last for each in executions(store)] == ["done"]
     assert receipts_of(store, "blue")[DIGEST][-1].endswith("12-done.json")
