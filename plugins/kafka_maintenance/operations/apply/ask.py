@@ -9,8 +9,8 @@ from typing import assert_never
 
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, ZooKeeperError
 from controller_core.model.partitions import TopicPartition
-from controller_core.plans.checks import Unmet
-from controller_core.plans.conditions import RequestAbsent
+from controller_core.plans.checks import Unmet, unmet
+from controller_core.plans.conditions import RequestAbsent, TopicCreatedAt, TopicIs
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.request_znodes import (
@@ -37,7 +37,7 @@ from kafka_maintenance.operations.apply.copying import (
     too_slow,
 )
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, Road, begin_execution
-from kafka_maintenance.operations.apply.run import Run, is_asked_once, standing
+from kafka_maintenance.operations.apply.run import Run, is_asked_once, look_at, standing
 from kafka_maintenance.operations.apply.throttle import end_throttle, rate_of, throttle
 from kafka_maintenance.operations.cluster.admin_requests import BrokersCannotError
 from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, PlanStaleError, RefusedError, listed
@@ -125,6 +125,7 @@ def request(run: Run, number: int, step: PlanStep, observed: Observation) -> Pla
         LockLostError, ClusterBusyError: the lock was lost, or something changed in the last moment; nothing was asked, recorded.
         RefusedError, NotFinishedError: as of `ask_brokers`.
     """
+    _refuse_namesakes(run, number, step)
     if may_ask_brokers(run, step):
         try:
             return ask_brokers(run, number, step)
@@ -144,6 +145,18 @@ def request(run: Run, number: int, step: PlanStep, observed: Observation) -> Pla
         "%s: asked for, %d partition(s) or topic(s)", run.name(number), len(_partitions(step)) or len(step.effects)
     )
     return step
+
+
+def _refuse_namesakes(run: Run, number: int, step: PlanStep) -> None:
+    """Looks at the identity of the topics once more: record and throttle took a while since the check, a transaction cannot
+    check a czxid, and a topic that was created again has the versions of the former one.
+    """
+    same = [each for each in step.expectations if isinstance(each, TopicIs | TopicCreatedAt)]
+    advice = "it changed since the check right before: run again, which goes by what it finds"
+    reasons = [each._replace(advice=advice) for each in unmet(same, look_at(run.zookeeper, same))] if same else []
+    if reasons:
+        run.log.append(EventKind.REFUSED, step=number, reasons=[str(each) for each in reasons[:100]])
+        raise ClusterBusyError(f"{run.name(number)}: not asked: {listed(reasons)}; receipt {run.log.uri}")
 
 
 def _partitions(step: PlanStep) -> frozenset[TopicPartition]:

@@ -1,6 +1,6 @@
 """Asking the brokers for a step instead of creating its request znode: an answer per partition, and no request that blocks the next one.
 
-Reassignments and elections go this way where brokers of Kafka 2.4 or newer may be asked. A deletion and a throttle never do: their
+Reassignments (Kafka 2.4 or newer) and elections (2.2) go this way where brokers may be asked. A deletion and a throttle never do: their
 transactions check the version of what they change, which no request of the Admin API can.
 
 The fence is checked right before each request. The execution znode is created before it, so that it says only that the brokers may have
@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.model.partitions import TopicPartition
-from controller_core.plans.conditions import AssignedTo, Condition, RequestAbsent
+from controller_core.plans.checks import check
+from controller_core.plans.conditions import AssignedTo, Condition, RequestAbsent, TopicCreatedAt
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.request_znodes import CreatePreferredReplicaElection, CreateReassignPartitions
@@ -121,11 +122,16 @@ def was_heard(run: Run, number: int, step: PlanStep) -> bool:
 
 
 def unheard(run: Run, number: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Those of `partitions` whose topic's znode nobody has written since the step was intended."""
+    """Those of `partitions` whose topic's znode nobody has written since the step was intended; that of a namesake is another one."""
     intended = [each for each in run.log.events if each.event is EventKind.INTENDED and each.step == number]
     versions: Mapping[str, int] = intended[-1].detail.get("topic_versions", {}) if intended else {}
-    now = look_at(run.zookeeper, run.plan.steps[number].conditions).topics
-    return [each for each in partitions if each.topic in now and now[each.topic].version == versions.get(each.topic)]
+    conditions = run.plan.steps[number].conditions
+    observed = look_at(run.zookeeper, conditions)
+    created = [each for each in conditions if isinstance(each, TopicCreatedAt)]
+    now = {topic: found.version for topic, found in observed.topics.items()}
+    for namesake in (each.topic for each in created if check(each, observed) is not None):
+        now.pop(namesake, None)
+    return [each for each in partitions if each.topic in now and now[each.topic] == versions.get(each.topic)]
 
 
 def _partitions(step: PlanStep) -> list[TopicPartition]:

@@ -22,7 +22,7 @@ from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import end_execution
 from kafka_maintenance.operations.apply.executions import request_stop
-from kafka_maintenance.operations.apply.run import look_at, partitions_left_out
+from kafka_maintenance.operations.apply.run import look_at
 from kafka_maintenance.operations.apply.throttle import end_throttle
 from kafka_maintenance.operations.cluster.admin_requests import (
     BrokersCannotError,
@@ -32,8 +32,9 @@ from kafka_maintenance.operations.cluster.admin_requests import (
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, NotFinishedError, RefusedError, listed
-from kafka_maintenance.operations.plans.store import find_plan, read_plan
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, last_asking
+from kafka_maintenance.operations.plans.store import plan_named
+from kafka_maintenance.operations.record.entry import kind_in
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, last_asking, partitions_left_out
 
 CONTROLLER_TIMEOUT_S: Final = 60.0
 """How long the run of the plan may take to end, and the controller to write what it answered."""
@@ -164,13 +165,13 @@ def _plan_of(store: ObjectStore, record: ReceiptLog, cluster: str) -> Plan:
             f"nothing to cancel on {cluster!r}: the store {store.uri} has no record that plan {digest!r} was begun; `kafka-maintenance "
             "executions list` names those that were"
         )
-    kind = PlanKind(started.detail["kind"])
-    if kind is not PlanKind.REASSIGN_PARTITIONS:
-        raise RefusedError(
-            f"plan {digest[:12]} on {cluster!r} not cancelled: only a reassignment can be; a plan of kind {kind} is asked of Kafka in one "
-            "request, and `kafka-maintenance stop` ends its run"
-        )
-    return read_plan(store, find_plan(store, cluster=cluster, kind=kind, digest=digest).uri)
+    kind = kind_in(started.detail)
+    if kind != PlanKind.REASSIGN_PARTITIONS:
+        why = f"a plan of kind {kind} is asked of Kafka in one request, and `kafka-maintenance stop` ends its run"
+        if kind not in set(PlanKind):
+            why = f"its record is of kind {kind!r}, which asks nothing of Kafka"
+        raise RefusedError(f"plan {digest[:12]} on {cluster!r} not cancelled: only a reassignment can be; {why}")
+    return plan_named(store, cluster=cluster, kind=kind, digest=digest)
 
 
 def _record(store: ObjectStore, cluster: str, digest: str, by: str, now: datetime) -> ReceiptLog:

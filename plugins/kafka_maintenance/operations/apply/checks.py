@@ -1,12 +1,13 @@
 """Why a plan is not carried out, or no longer: checked before its first step, whatever the steps check themselves."""
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.plans.checks import unmet
-from controller_core.plans.conditions import Condition, KafkaClusterIs, ZooKeeperControllerRules
+from controller_core.plans.checks import Unmet, unmet
+from controller_core.plans.conditions import KafkaClusterIs, ZooKeeperControllerRules
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, open_conditions, plan_digest
 from controller_core.plans.rules import BeforeStep, OnDifference
-from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts
+from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts, without
+from controller_core.plans.way_back import is_undone
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.ask import refuse_stale
 from kafka_maintenance.operations.apply.ask_brokers import binding
@@ -14,16 +15,21 @@ from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Executi
 from kafka_maintenance.operations.apply.executions import new_stop_requests
 from kafka_maintenance.operations.apply.run import Run, look_at, standing
 from kafka_maintenance.operations.errors import ClusterBusyError, PlanStaleError, RefusedError, listed
-from kafka_maintenance.operations.plans.store import find_plan, read_plan
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, trusted_events
+from kafka_maintenance.operations.plans.store import plan_named
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, partitions_left_out, trusted_events
+
+
+def foreign(plan: Plan, observed: Observation) -> tuple[Unmet, ...]:
+    """Why this is another cluster than that of the plan; empty where it is not."""
+    return unmet([each for each in plan.expectations if isinstance(each, KafkaClusterIs)], observed)
 
 
 def refuse_foreign(plan: Plan, observed: Observation) -> None:
     """Another cluster, or one that KRaft runs, is not even locked."""
-    conditions: list[Condition] = [each for each in plan.expectations if isinstance(each, KafkaClusterIs)]
+    reasons = foreign(plan, observed)
     if observed.kraft_sign is not None:
-        conditions.append(ZooKeeperControllerRules())
-    if reasons := unmet(conditions, observed):
+        reasons += unmet([ZooKeeperControllerRules()], observed)
+    if reasons:
         raise PlanStaleError(
             f"plan {plan_digest(plan)[:12]} not applied to {plan.cluster!r}: {listed(reasons)}", reasons
         )
@@ -85,25 +91,25 @@ def refuse_beside(zookeeper: ZooKeeper, fence: Check, cluster: str, digest: str,
     raise ClusterBusyError(
         f"plan {digest[:12]} not applied to {cluster!r}: step {other.step + 1} of plan {other.plan}, approved by "
         f"{other.approver!r}, was asked for at {other.since} by run {other.run!r} and not seen to finish ({EXECUTION_PATH}); "
-        "apply that plan again to finish it, or see `kafka-maintenance unlock`"
+        "let that run finish, or, where it has ended, apply that plan again to finish it, or see `kafka-maintenance unlock`; then apply this one again"
     )
 
 
 def _is_stopped_and_settled(zookeeper: ZooKeeper, store: ObjectStore, cluster: str, other: Execution) -> bool:
     """Whether a person stopped its run, and Kafka works at nothing of its step any more.
 
-    A run that waits may not be there any more to record that it was asked to stop.
+    A run that waits, or whose gate was rejected later, may not be there any more to record that it was asked to stop.
     """
     events = trusted_events(store, cluster, other.plan)
     if not events:
         return False
-    if other.road == Road.NOT_ASKED:
-        return events[-1].event is EventKind.STOPPED or bool(new_stop_requests(store, cluster, other.plan, events))
-    if events[-1].event is not EventKind.STOPPED:
+    if events[-1].event is not EventKind.STOPPED and not new_stop_requests(store, cluster, other.plan, events):
         return False
+    if other.road == Road.NOT_ASKED:
+        return True
     kind = next(str(each.detail["kind"]) for each in events if each.event is EventKind.STARTED)
-    stopped = read_plan(store, find_plan(store, cluster=cluster, kind=kind, digest=other.plan).uri)
-    step = stopped.steps[other.step]
+    stopped = plan_named(store, cluster=cluster, kind=kind, digest=other.plan)
+    step = without(stopped.steps[other.step], partitions_left_out(events, other.step))
     if standing(zookeeper, step):
         return False
     found = verdicts(step, look_at(zookeeper, step.conditions))
@@ -116,6 +122,7 @@ def refuse_whole(run: Run, first: int) -> None:
     What the first step of all needs of the cluster itself is refused here, too; a later one waits for it (`ready`).
     """
     observed = look_at(run.zookeeper, run.plan.conditions)
+    _refuse_undone(run, first, observed)
     conditions = binding(run, run.plan.steps[first], open_conditions(run.plan, first_step=first), observed)
     named = frozenset(
         partition
@@ -129,3 +136,15 @@ def refuse_whole(run: Run, first: int) -> None:
     if run.plan.rules.on_difference is OnDifference.STOP or own.keys() == named:
         reasons = (*reasons, *dict.fromkeys(own.values()))
     refuse_stale(run, first, reasons)
+
+
+def _refuse_undone(run: Run, first: int, observed: Observation) -> None:
+    """Ends a plan whose steps so far were all taken back: who did that wants no further step, and its receipt would tell of moves that are none."""
+    excepted = partitions_left_out(run.log.events)
+    if not is_undone((without(step, excepted) for step in run.plan.steps[:first]), observed):
+        return
+    reason = f"step(s) 1 to {first} were carried out and taken back since: their partitions have the replicas of before"
+    run.log.append(EventKind.OVER, step=first, reasons=[reason])
+    raise RefusedError(
+        f"{run.name(first)}: not asked, and the plan is over: {reason}; receipt {run.log.uri}; plan again"
+    )

@@ -104,10 +104,12 @@ def find_holder(zookeeper: ZooKeeper, changed: threading.Event | None = None) ->
         data, _ = zookeeper.get(LOCK_PATH, watch=None if changed is None else wake)
     except NoNodeError:
         return None
+    unreadable = Holder(plan="?", run=repr(data[:80]), approver="?", since="?")
     try:
-        return Holder(**json.loads(data))
-    except (ValueError, TypeError):
-        return Holder(plan="?", run=repr(data[:80]), approver="?", since="?")
+        found = Holder(**json.loads(data))
+    except (ValueError, TypeError, RecursionError):
+        return unreadable
+    return found if all(isinstance(each, str) for each in found) else unreadable
 
 
 def _busy(found: Holder | None, holder: Holder) -> ClusterBusyError | NotFinishedError:

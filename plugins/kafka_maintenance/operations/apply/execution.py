@@ -55,11 +55,19 @@ def find_execution(zookeeper: ZooKeeper) -> Found | None:
         data, stat = zookeeper.get(EXECUTION_PATH)
     except NoNodeError:
         return None
+    return Found(_execution(data), stat.version, data)
+
+
+def _execution(data: bytes) -> Execution | None:
+    """None where it cannot be read; fields of a later version are left out."""
     try:
-        known = {name: value for name, value in json.loads(data).items() if name in Execution._fields}
-        return Found(Execution(**known), stat.version, data)
-    except (ValueError, TypeError, AttributeError):
-        return Found(None, stat.version, data)
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    match document:
+        case {"plan": str(plan), "step": int(step), "run": str(run), "approver": str(approver), "since": str(since)}:
+            return Execution(plan, step, run, approver, since, str(document.get("road", Road.REQUEST_ZNODES)))
+    return None
 
 
 def begin_execution(execution: Execution) -> Operation:

@@ -6,14 +6,15 @@ Source: docs/operations.md, "The receipt".
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.model.errors import NoNodeError
+from controller_core.model.errors import NoNodeError, ObjectDamagedError, ObjectMissingError
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.document import canonical
 from controller_core.plans.plain import plain
@@ -25,7 +26,7 @@ from kafka_maintenance.operations.apply.throttle import end_throttle, left_over
 from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
-from kafka_maintenance.operations.record.entry import entry_of
+from kafka_maintenance.operations.record.entry import UNKNOWN_KIND, entry_of, kind_in
 from kafka_maintenance.operations.record.receipts import (
     Event,
     EventKind,
@@ -38,11 +39,13 @@ from kafka_maintenance.operations.record.state_changes import AFTER, BEFORE
 
 _BEGINNING = re.compile("[0-9a-f]{1,64}")
 """Of a digest."""
-_KIND_IN_NAME = re.compile(r"/plans/([a-z_]+)-[0-9a-f]+\.json$")
 _RECEIPTS = "v1/receipts/"
 
 
-UNKNOWN_KIND: Final = "?"
+ASK_NOTHING: Final = frozenset({"restore", "retain_snapshots"})
+"""Kinds that have a record and ask nothing of Kafka: their runs look for no stop."""
+OVER: Final = frozenset({"done", "refused", "over"})
+"""Last events after which nothing is expected of a plan."""
 DAMAGED: Final = "damaged"
 """What stands for the last event of a record that cannot be read."""
 
@@ -63,46 +66,60 @@ class Recorded(NamedTuple):
     damage: str = ""
 
 
-def executions(
-    store: ObjectStore, cluster: str | None = None, *, get: Callable[[str], bytes] | None = None
-) -> tuple[Recorded, ...]:
-    """All plans that were begun, of one cluster or of all, the latest last; a record that cannot be read is among the first.
+Kept = Callable[[tuple[str, str], Callable[[], Recorded]], Recorded]
+"""(First and last key of a record, what reads it) → it, for whoever keeps what was read: an entry never changes."""
+
+
+def executions(store: ObjectStore, cluster: str | None = None) -> tuple[Recorded, ...]:
+    """All plans that were begun, of one cluster or of all, the latest last; a record that cannot be read is among the first."""
+    found = at_once(partial(_recorded, store), _records(store.list(_root(cluster))))
+    return tuple(sorted(found, key=_age))
+
+
+def newest_executions(
+    store: ObjectStore, cluster: str | None, plans_max: int, kept: Kept
+) -> tuple[tuple[Recorded, ...], int]:
+    """As `executions`, of so many plans at most, and how many more there are: those that are not over come first, then those written last.
+
+    Whether a plan is over tells the name of its last event; no other is read.
 
     Args:
         store: where the records are.
         cluster: its name; None: of all.
-        get: key → content, for whoever keeps what was read: an entry never changes. None: that of the store.
+        plans_max: so many are read.
+        kept: what keeps them.
     """
-    folders: dict[str, tuple[str, str]] = {}
-    root = _RECEIPTS if cluster is None else receipt_prefix(require_name(cluster, "cluster"), "")[:-1]
-    for key in in_order(store.list(root)):
-        folder, _, _ = key.rpartition("/")
-        folders.setdefault(folder, (key, key))
-        folders[folder] = (folders[folder][0], key)
-    found = []
-    for folder, keys in folders.items():
-        name, _, digest = folder.removeprefix(f"{_RECEIPTS}cluster=").partition("/")
-        found.append((name, digest, keys))
-    recorded = at_once(lambda each: _recorded(store, get or store.get, *each), found)
-    return tuple(sorted(recorded, key=lambda each: each.began))
+    records = _records(store.list_newest_first(_root(cluster)))
+    chosen = sorted(records, key=lambda keys: keys[1].rpartition("-")[2].removesuffix(".json") in OVER)[:plans_max]
+    found = at_once(lambda keys: kept(keys, partial(_recorded, store, keys)), chosen)
+    return tuple(sorted(found, key=_age)), len(records) - len(chosen)
 
 
-def _recorded(
-    store: ObjectStore, get: Callable[[str], bytes], cluster: str, digest: str, keys: tuple[str, str]
-) -> Recorded:
+def _age(recorded: Recorded) -> tuple[str, str, str]:
+    return recorded.began, recorded.cluster, recorded.digest
+
+
+def _root(cluster: str | None) -> str:
+    return _RECEIPTS if cluster is None else receipt_prefix(require_name(cluster, "cluster"), "")[:-1]
+
+
+def _records(keys: Iterable[str]) -> list[tuple[str, str]]:
+    """The first and the last key of each record, in the order in which `keys` name the records first."""
+    folders: dict[str, list[str]] = {}
+    for key in keys:
+        folders.setdefault(key.rpartition("/")[0], []).append(key)
+    return [(events[0], events[-1]) for events in map(in_order, folders.values())]
+
+
+def _recorded(store: ObjectStore, keys: tuple[str, str]) -> Recorded:
+    cluster, _, digest = keys[0].removeprefix(f"{_RECEIPTS}cluster=").rpartition("/")[0].partition("/")
     try:
-        first, last = (entry_of(get(key)) for key in keys)
+        first, last = (entry_of(store.get(key)) for key in keys)
         kind = kind_in(first.get("detail", {}))
         return Recorded(cluster, digest, kind, str(first.get("approver")), first["at"], last["event"], last["at"])
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, ObjectMissingError, ObjectDamagedError) as error:
         why = f"record {store.uri_of(keys[0])} not read: {error}; `kafka-maintenance audit verify` names every entry that was changed"
         return Recorded(cluster, digest, UNKNOWN_KIND, "", "", DAMAGED, "", why)
-
-
-def kind_in(started: Mapping[str, Any]) -> str:
-    """The kind of a plan, as the beginning of its record tells it; `UNKNOWN_KIND` where that does not."""
-    named = _KIND_IN_NAME.search(str(started.get("plan", "")))  # a restore has no kind in its record
-    return str(started.get("kind", named[1] if named else UNKNOWN_KIND))
 
 
 def timeline(events: Sequence[Event]) -> tuple[str, ...]:
@@ -209,9 +226,33 @@ def plan_under_way(zookeeper: ClusterAddress | ZooKeeper, cluster: str) -> str:
     if execution is not None and execution.execution is not None:
         return execution.execution.plan
     raise BadInputError(
-        f"nothing stopped on {cluster!r}: expected a run that holds {LOCK_PATH}, or a step in {EXECUTION_PATH}, found neither; "
+        f"no plan is under way on {cluster!r}: expected a run that holds {LOCK_PATH}, or a step in {EXECUTION_PATH}, found neither; "
         "`kafka-maintenance executions list` names the plans that were begun"
     )
+
+
+def refuse_to_stop(cluster: str, digest: str, events: Sequence[Event]) -> None:
+    """Nothing where a run of that record may be at work and looks whether it shall stop.
+
+    Args:
+        cluster: its name.
+        digest: of the plan, SHA-256 in hex.
+        events: of the record.
+
+    Raises:
+        RefusedError: the plan has ended, or is one whose run looks for no such wish.
+    """
+    ended = next((each for each in events if each.event in {EventKind.OVER, EventKind.DONE}), None)
+    if ended is not None:
+        raise RefusedError(
+            f"plan {digest} on {cluster!r} not stopped: expected one whose run may be at work, found one that ended at {ended.at} "
+            f"({ended.event}); nothing is to be done"
+        )
+    if (kind := kind_in(events[0].detail)) in ASK_NOTHING:
+        raise RefusedError(
+            f"plan {digest} on {cluster!r} not stopped: expected one that asks Kafka, found one of kind {kind}, whose run looks for no such "
+            "wish; end its process (Ctrl-C, SIGTERM, *mark failed* in Airflow): what is written is right, and applying the plan again goes on"
+        )
 
 
 def request_stop(store: ObjectStore, cluster: str, digest: str, *, by: str, reason: str, now: datetime) -> str:

@@ -13,17 +13,19 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ControllerCoreError
 from controller_core.plans.checks import unmet
+from controller_core.plans.conditions import RequestAbsent
 from controller_core.plans.plan import Plan
 from controller_core.plans.verdicts import verdicts, without
 from controller_core.ports.zookeeper import ZooKeeper
-from kafka_maintenance.operations.apply.execution import find_execution
+from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, find_execution
 from kafka_maintenance.operations.apply.executions import new_stop_requests
 from kafka_maintenance.operations.apply.ready import Awaited, cluster_not_ready, pause_left_s, waits_for
-from kafka_maintenance.operations.apply.run import is_asked_once, look_at, partitions_left_out
+from kafka_maintenance.operations.apply.run import is_asked_once, look_at
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.apply.wait import is_over
 from kafka_maintenance.operations.cluster.observe import session
-from kafka_maintenance.operations.record.receipts import Event, ReceiptLog, last_asking
+from kafka_maintenance.operations.record.receipts import Event, ReceiptLog, last_asking, partitions_left_out
 
 LOOK_S: Final = 10.0
 """How often a run that stays looks whether the step that waits can be asked for."""
@@ -79,6 +81,32 @@ def wants_its_run(
     if not unmet(step.outcomes, observed) or is_over(plan.kind, step, verdicts(step, observed), observed):
         return "Kafka has finished the step"
     return None
+
+
+def in_the_way(plan: Plan, digest: str, zookeeper: ClusterAddress | ZooKeeper) -> frozenset[tuple[str, bytes]]:
+    """What may keep a plan from its turn, each znode with its data: the lock, an execution of another plan, requests where its own would stand.
+
+    Args:
+        plan: that met a busy cluster.
+        digest: of it, 64 hex digits.
+        zookeeper: the cluster's address, or a session on it.
+
+    Raises:
+        ZooKeeperError: as its name says; look again later.
+    """
+    requests = {
+        each.path
+        for step in plan.steps
+        for each in (*plan.expectations, *step.expectations)
+        if isinstance(each, RequestAbsent)
+    }
+    with session(zookeeper) as opened:
+        other = find_execution(opened)
+        if other is not None and (other.execution is None or other.execution.plan != digest):
+            requests.add(EXECUTION_PATH)
+        paths = [LOCK_PATH, *sorted(requests)]
+        found = opened.get_many(paths)
+    return frozenset((path, entry[0]) for path, entry in zip(paths, found, strict=True) if entry is not None)
 
 
 def await_turn(

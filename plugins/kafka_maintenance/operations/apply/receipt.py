@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from controller_core.plans.plan import Plan, plan_digest
-from kafka_maintenance.operations.apply.run import exceptions
 from kafka_maintenance.operations.errors import listed
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, exceptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,21 +1,21 @@
 """One application of a plan, and the fresh reads that its steps need."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from controller_core.model.partitions import TopicPartition
 from controller_core.plans.conditions import Condition, named_partitions, named_topics
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.progress import StepProgress
 from controller_core.plans.request_znodes import DeleteController, may_be_asked_twice, request_data, request_path
 from controller_core.ports.zookeeper import Check, ZooKeeper
+from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.observe import observe
-from kafka_maintenance.operations.errors import StoppedError, StoppedForGoodError
-from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, last_asking
+from kafka_maintenance.operations.errors import LockLostError, StoppedError, StoppedForGoodError
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, last_asking
 
 
 class Run(NamedTuple):
@@ -76,6 +76,18 @@ def stop_if_asked(run: Run, number: int) -> None:
     )
 
 
+def refuse_without_lock(run: Run, number: int) -> None:
+    """Raises where the session, and with it the lock, was lost: the client may have replaced it in silence.
+
+    Raises:
+        LockLostError: another run may be at work.
+    """
+    if run.zookeeper.exists(run.fence.path) is None:
+        raise LockLostError(
+            f"{run.name(number)}: not waited for any longer: the session and with it the lock {LOCK_PATH} was lost; receipt {run.log.uri}"
+        )
+
+
 def look_at(zookeeper: ZooKeeper, conditions: Iterable[Condition]) -> Observation:
     """The cluster as it is now, as far as `conditions` speak of it."""
     named = tuple(conditions)
@@ -96,22 +108,3 @@ def standing(zookeeper: ZooKeeper, step: PlanStep) -> frozenset[str]:
     return frozenset(
         path for (path, data), entry in zip(requests.items(), found, strict=True) if entry and entry[0] == data
     )
-
-
-def partitions_left_out(events: Iterable[Event], step: int | None = None) -> frozenset[TopicPartition]:
-    """The partitions that were left out when that step was asked for; None: of any step, then or in its end."""
-    return frozenset(TopicPartition(row["topic"], row["partition"]) for row in _exceptions(events, step))
-
-
-def exceptions(events: Iterable[Event]) -> tuple[str, ...]:
-    """Each partition that was left out of a step, or ended elsewhere, with the reason; the last word counts."""
-    last = {TopicPartition(row["topic"], row["partition"]): row["reason"] for row in _exceptions(events, None)}
-    return tuple(f"{partition}: {reason}" for partition, reason in sorted(last.items()))
-
-
-def _exceptions(events: Iterable[Event], step: int | None) -> Iterator[Mapping[str, Any]]:
-    kinds = {EventKind.INTENDED: "left_out", EventKind.REQUESTED: "left_out", EventKind.VERIFIED: "differing"}
-    if step is not None:
-        del kinds[EventKind.VERIFIED]
-    last = {(each.event, each.step): each for each in events if each.event in kinds and step in {None, each.step}}
-    return (row for each in last.values() for row in each.detail.get(kinds[each.event], ()))

@@ -16,13 +16,12 @@ from kafka_maintenance.operations.apply.run import (
     Run,
     is_asked_once,
     look_at,
-    partitions_left_out,
     standing,
     stop_if_asked,
 )
 from kafka_maintenance.operations.apply.wait import await_outcomes
 from kafka_maintenance.operations.errors import RefusedError, StoppedError
-from kafka_maintenance.operations.record.receipts import EventKind, last_asking
+from kafka_maintenance.operations.record.receipts import EventKind, last_asking, partitions_left_out
 
 
 def take_step(run: Run, number: int, step: PlanStep) -> None:

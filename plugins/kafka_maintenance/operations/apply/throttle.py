@@ -11,10 +11,18 @@ from functools import partial
 from typing import NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
+from controller_core.model.errors import BadVersionError, MalformedZnodeError, NodeExistsError, NoNodeError
 from controller_core.plans.plan import PlanStep
-from controller_core.plans.step_throttle import Overrides, Throttled, rate_of_step, step_throttle, taken_back, to_set
-from controller_core.ports.zookeeper import Check, Create, Operation, Set, ZooKeeper
+from controller_core.plans.step_throttle import (
+    Overrides,
+    Throttled,
+    overridden,
+    rate_of_step,
+    step_throttle,
+    taken_back,
+    to_set,
+)
+from controller_core.ports.zookeeper import ANY_VERSION, Check, Create, Operation, Set, ZooKeeper
 from controller_core.znodes.configs import (
     ConfigChange,
     ConfigZnode,
@@ -22,10 +30,10 @@ from controller_core.znodes.configs import (
     encode_config,
     encode_config_change,
 )
-from controller_core.znodes.paths import CONFIG, CONFIG_CHANGE_PREFIX, CONFIG_CHANGES
+from controller_core.znodes.paths import CONFIG, CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, topic_path
 from kafka_maintenance.operations.apply.execution import end_execution
 from kafka_maintenance.operations.apply.run import Run
-from kafka_maintenance.operations.errors import LockLostError
+from kafka_maintenance.operations.errors import LockLostError, RefusedError, listed
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, in_order, receipt_prefix
 
 TRIES_MAX = 5
@@ -71,11 +79,22 @@ def throttle(run: Run, number: int, step: PlanStep, rate: int | None) -> None:
         number: of the step, counted from 0.
         step: what is left of it.
         rate: of `rate_of`, bytes per second and broker.
+
+    Raises:
+        RefusedError: what would be overridden cannot be read; nothing was set, recorded.
+        LockLostError: the next run takes back what was set.
     """
     wanted = {} if rate is None else step_throttle(step, rate)
     if not wanted:
         return
-    found = {entity: _read(run.zookeeper, entity).config.config for entity in wanted}
+    try:
+        found = {entity: _read(run.zookeeper, entity).config.config for entity in wanted}
+    except MalformedZnodeError as error:
+        run.log.append(EventKind.REFUSED, step=number, reasons=[str(error)])
+        raise RefusedError(
+            f"{run.name(number)}: not asked: its throttle was not set: {error}; repair that config (`kafka-maintenance restore --configs` brings "
+            f"one back), or plan without a throttle; receipt {run.log.uri}"
+        ) from error
     throttled = to_set(wanted, found)
     beside = sorted(set(wanted) - {each.entity for each in throttled})
     run.log.append(
@@ -86,15 +105,15 @@ def throttle(run: Run, number: int, step: PlanStep, rate: int | None) -> None:
         left_alone=beside,
     )
     for entity in dict.fromkeys(each.entity for each in throttled):
-        ours = {each.key: each.value for each in throttled if each.entity == entity}
-        _change(run.zookeeper, run.fence, entity, partial(_merged, ours=ours))
+        _change(run.zookeeper, run.fence, entity, partial(overridden, entity, throttled=throttled))
     log.info("%s: throttled to %d bytes/s a broker, on %d topics and brokers", run.name(number), rate, len(wanted))
     if beside:
         log.warning("%s: throttled replicas of somebody else are left as they are: %s", run.name(number), beside)
 
 
 def end_throttle(zookeeper: ZooKeeper, fence: Check, record: ReceiptLog) -> None:
-    """Takes back what the record says was set and not taken back; what somebody changed since is left as it is.
+    """Takes back what the record says was set and not taken back; what somebody changed since is left as it is and named, and so is what cannot
+    be read: whoever repairs it decides what stands there, and no other plan waits for that.
 
     Raises:
         LockLostError: another run may be at work; what is left is taken back by the next one.
@@ -102,14 +121,25 @@ def end_throttle(zookeeper: ZooKeeper, fence: Check, record: ReceiptLog) -> None
     throttled = _left(record)
     if not throttled:
         return
-    for entity in dict.fromkeys(each.entity for each in throttled):
-        _change(zookeeper, fence, entity, partial(taken_back, entity, throttled=throttled))
-    record.append(EventKind.UNTHROTTLED, overrides=len(throttled))
-    log.info(
-        "throttle of plan %s taken back from %d topics and brokers",
-        record.digest[:12],
-        len({e.entity for e in throttled}),
-    )
+    entities = dict.fromkeys(each.entity for each in throttled)
+    left_alone: list[str] = []
+    changed: list[str] = []
+    for entity in entities:
+        try:
+            now = _change(zookeeper, fence, entity, partial(taken_back, entity, throttled=throttled))
+        except MalformedZnodeError as error:
+            left_alone.append(entity)
+            log.warning("throttle of plan %s not taken back, left as it is: %s", record.digest[:12], error)
+            continue
+        theirs = [e.key for e in throttled if e.entity == entity and now.get(e.key) not in {None, e.before}]
+        if theirs:
+            left_alone.append(entity)
+            changed.append(f"{entity} ({', '.join(theirs)})")
+    if changed:
+        log.warning("throttle of plan %s: left as somebody else set it: %s", record.digest[:12], listed(changed))
+    record.append(EventKind.UNTHROTTLED, overrides=len(throttled), left_alone=left_alone)
+    count = len(entities) - len(left_alone)
+    log.info("throttle of plan %s taken back from %d topics and brokers", record.digest[:12], count)
 
 
 def end_step(run: Run) -> None:
@@ -134,10 +164,6 @@ def left_over(store: ObjectStore, cluster: str) -> tuple[str, ...]:
     return tuple(digest for digest, event in last.items() if event == EventKind.THROTTLED)
 
 
-def _merged(overrides: Overrides, ours: Overrides) -> Overrides:
-    return {**overrides, **ours}
-
-
 def _left(record: ReceiptLog) -> tuple[Throttled, ...]:
     """What the record says was set since the throttle was last taken back; of one set twice, what was there first counts."""
     left: dict[tuple[str, str], Throttled] = {}
@@ -159,14 +185,14 @@ def _read(zookeeper: ZooKeeper, entity: str) -> _Found:
     )
 
 
-def _change(zookeeper: ZooKeeper, fence: Check, entity: str, change: Callable[[Overrides], Overrides]) -> None:
-    """Writes the changed overrides and the notice in one transaction; again where somebody else wrote meanwhile."""
+def _change(zookeeper: ZooKeeper, fence: Check, entity: str, change: Callable[[Overrides], Overrides]) -> Overrides:
+    """Writes the changed overrides and the notice in one transaction; again where somebody else wrote meanwhile. What stands there then."""
     path = f"{CONFIG}/{entity}"
     for _ in range(TRIES_MAX):
         found = _read(zookeeper, entity)
         config = change(found.config.config)
         if config == found.config.config:
-            return
+            return config
         data = encode_config(ConfigZnode(config, found.config.extra))
         write: Operation = (
             Create(path=path, data=data) if found.version is None else Set(path=path, data=data, version=found.version)
@@ -176,19 +202,30 @@ def _change(zookeeper: ZooKeeper, fence: Check, entity: str, change: Callable[[O
             data=encode_config_change(ConfigChange(entity)),
             sequential=True,
         )
-        operations = [fence, *_missing_parents(zookeeper, path), write, notice]
+        owner = () if found.version is not None else _owner(entity)
+        operations = [fence, *owner, *_missing_parents(zookeeper, path), write, notice]
         try:
             zookeeper.multi(operations)
         except (BadVersionError, NodeExistsError, NoNodeError) as error:
-            if operations[error.failed_operation or 0] == fence:
+            failed = operations[error.failed_operation or 0]
+            if failed in owner:
+                return {}  # the topic is gone, and so is what was to be throttled
+            if failed == fence:
                 raise LockLostError(
                     f"{path} not changed: the session and with it the lock was lost ({error}); run again"
                 ) from None
         else:
-            return
+            return config
     raise LockLostError(f"{path} not changed: somebody else changed it {TRIES_MAX} times meanwhile; run again")
 
 
+def _owner(entity: str) -> Sequence[Operation]:
+    """The check that a topic is there whose config is to be created: one that was deleted meanwhile gets none, and leaves none to a namesake."""
+    kind, _, name = entity.partition("/")
+    return [Check(path=topic_path(name), version=ANY_VERSION)] if kind == "topics" else []
+
+
 def _missing_parents(zookeeper: ZooKeeper, path: str) -> Sequence[Operation]:
-    parent = path.rpartition("/")[0]
-    return () if zookeeper.exists(parent) is not None else (Create(path=parent),)
+    """Creations of the parents that are missing of the config and of its notice, as Kafka's `KafkaZkClient` makes them."""
+    parents = (path.rpartition("/")[0], CONFIG_CHANGES)
+    return [Create(path=parent) for parent in parents if zookeeper.exists(parent) is None]

@@ -21,8 +21,9 @@ from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import UNSETTLED, Fate, Verdict, verdicts
 from controller_core.ports.zookeeper import Watcher, WatchEvent
 from kafka_maintenance.operations.apply.progress import Teller
-from kafka_maintenance.operations.apply.run import Run, look_at, standing, stop_if_asked, waited_s
+from kafka_maintenance.operations.apply.run import Run, look_at, refuse_without_lock, standing, stop_if_asked, waited_s
 from kafka_maintenance.operations.apply.throttle import end_step
+from kafka_maintenance.operations.cluster.observe import SESSION_TIMEOUT_S
 from kafka_maintenance.operations.errors import NotFinishedError, RefusedError, StillUnderWayError, listed
 from kafka_maintenance.operations.record.receipts import EventKind, last_asking
 from kafka_maintenance.operations.record.state_changes import AFTER, states_of
@@ -47,10 +48,13 @@ def await_outcomes(run: Run, number: int, step: PlanStep) -> None:
         RefusedError: it is over, and the plan ends here; recorded.
         StillUnderWayError: the caller's patience is over (`Run.patience_s`); not recorded.
         StoppedError: somebody asked for the end; recorded.
+        ConnectionLostError: no server has answered for as long as a session lives.
+        LockLostError: another run may wait for it by now.
     """
     began_s, teller = monotonic(), Teller(run, number, step)
     deadline_s = began_s + run.step_timeout_s - waited_s(run.log, number)
     over_s: float | None = None
+    answered_s = began_s
     changed = threading.Event()
 
     def wake(_: WatchEvent) -> None:
@@ -59,8 +63,9 @@ def await_outcomes(run: Run, number: int, step: PlanStep) -> None:
     while True:
         stop_if_asked(run, number)
         changed.clear()
-        observed = _look(run, step, wake, deadline_s)
+        observed = _look(run, number, step, wake, min(deadline_s, answered_s + SESSION_TIMEOUT_S))
         if observed is not None:
+            answered_s = monotonic()
             reasons = unmet(step.outcomes, observed)
             found = verdicts(step, observed)
             if not reasons:
@@ -81,21 +86,34 @@ def await_outcomes(run: Run, number: int, step: PlanStep) -> None:
         changed.wait(RECHECK_S if over_s is None else min(RECHECK_S, run.settle_timeout_s))
 
 
-def _look(run: Run, step: PlanStep, wake: Watcher, deadline_s: float) -> Observation | None:
+def _look(run: Run, number: int, step: PlanStep, wake: Watcher, deadline_s: float) -> Observation | None:
     """What the step wants, as it is now, watched; None where the connection broke before `deadline_s`.
 
     A server that is restarted breaks it. Nothing is written here, so that looking again is safe; what is written next
-    has its fence.
+    has its fence. A session that was replaced meanwhile has lost the lock, and what is recorded next is for its holder to record.
+
+    Args:
+        run: the run that carries the plan out.
+        number: of the step, counted from 0.
+        step: as it was asked for.
+        wake: called when its request changes.
+        deadline_s: until when a broken connection ends nothing (`monotonic`).
+
+    Raises:
+        LockLostError: another run may be at work.
     """
     try:
         for effect in step.effects:
             run.zookeeper.exists(request_path(effect), watch=wake)
-        return look_at(run.zookeeper, step.conditions)
+        observed = look_at(run.zookeeper, step.conditions)
+        refuse_without_lock(run, number)
     except ConnectionLostError as error:
         if monotonic() >= deadline_s:
             raise
         log.warning("still waiting for plan %s on %r: %s", run.digest[:12], run.plan.cluster, error)
         return None
+    else:
+        return observed
 
 
 def is_over(kind: PlanKind, step: PlanStep, found: Sequence[Verdict], observed: Observation) -> bool:

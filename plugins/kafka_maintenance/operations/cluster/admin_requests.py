@@ -1,7 +1,8 @@
 """Requests that change a cluster through its brokers: reassignments, their cancel, preferred elections; with an answer per partition.
 
 An answer that says that nothing was done is told apart from no answer at all, after which nobody knows.
-Source: Kafka protocol guide, AlterPartitionReassignments and ElectLeaders (KIP-455, KIP-460: Kafka 2.4); kafka-python `KafkaAdminClient`.
+Source: Kafka protocol guide, AlterPartitionReassignments (KIP-455: Kafka 2.4) and ElectLeaders (KIP-183: Kafka 2.2); Kafka 3.9 `DelayedElectLeader`;
+kafka-python `KafkaAdminClient`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,17 +44,18 @@ def alter_reassignments(
             if each not in answers or answers[each] is not None
         }
 
-    return _asked(brokers, what, ask)
+    return _asked(brokers, what, ask, since="2.4")
 
 
 def elect_preferred_leaders(brokers: BrokersAsked, partitions: Sequence[TopicPartition], what: str) -> Errors:
-    """Asks the controller to elect the preferred leaders; one that leads already is no error.
+    """Asks the controller to elect the preferred leaders; one that leads already is no error, and neither is one that was elected and of
+    which the broker that answers has not heard in time.
 
     Raises:
         BrokersCannotError: nothing was asked.
         UnansweredError: nobody knows.
     """
-    from kafka.errors import ElectionNotNeededError, NoError, for_code  # noqa: PLC0415 - as above
+    from kafka.errors import ElectionNotNeededError, NoError, RequestTimedOutError, for_code  # noqa: PLC0415 - as above
 
     def ask(admin: Any) -> Errors:
         numbers: dict[str, list[int]] = {}
@@ -67,17 +69,29 @@ def elect_preferred_leaders(brokers: BrokersAsked, partitions: Sequence[TopicPar
             for topic in response.replica_election_results
             for each in topic.partition_result
         }
-        fine = {NoError, ElectionNotNeededError}
+        fine = {NoError, ElectionNotNeededError, RequestTimedOutError}
         return {
             each: getattr(answers.get(each), "__name__", "no answer")
             for each in partitions
             if answers.get(each) not in fine
         }
 
-    return _asked(brokers, what, ask)
+    return _asked(brokers, what, ask, since="2.2")
 
 
-def _asked(brokers: BrokersAsked, what: str, ask: Callable[[Any], Errors]) -> Errors:
+def _asked(brokers: BrokersAsked, what: str, ask: Callable[[Any], Errors], *, since: str) -> Errors:
+    """What `ask` answers.
+
+    Args:
+        brokers: who is asked.
+        what: is asked, for messages.
+        ask: asks, as an admin client.
+        since: the version of Kafka that understands it.
+
+    Raises:
+        BrokersCannotError: nothing was asked.
+        UnansweredError: nobody knows.
+    """
     from kafka.errors import (  # noqa: PLC0415 - as above
         ClusterAuthorizationFailedError,
         IncompatibleBrokerVersion,
@@ -91,7 +105,7 @@ def _asked(brokers: BrokersAsked, what: str, ask: Callable[[Any], Errors]) -> Er
             return ask(admin)
         except (IncompatibleBrokerVersion, UnsupportedVersionError) as error:
             raise BrokersCannotError(
-                f"{asked}: brokers of Kafka 2.4 or newer expected, found older ones ({said(error)})"
+                f"{asked}: brokers of Kafka {since} or newer expected, found older ones ({said(error)})"
             ) from error
         except ClusterAuthorizationFailedError as error:
             raise BrokersCannotError(

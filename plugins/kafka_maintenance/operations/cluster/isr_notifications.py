@@ -1,6 +1,6 @@
 """What lingers beside the controller of a live cluster: ISR-change notifications, and requests that are not begun or name only what is gone.
 
-Reads only. What clears them is the forced re-election that `planning.plan_drain` plans and `apply.apply_plan` carries
+Reads only. What clears them is the forced re-election that `plan_drain` plans and `apply.apply_plan` carries
 out after approval: deleting them beside a living controller would lose updates.
 Source: docs/operations.md, "ISR-change notifications".
 """

@@ -1,10 +1,13 @@
-"""What topics say of min.insync.replicas in ZooKeeper.
+"""What topics say of min.insync.replicas, in ZooKeeper and in a snapshot of it.
 
 Source: Kafka 3.9 `DynamicBrokerConfig`, `TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.ports.zookeeper import ZooKeeper
@@ -30,7 +33,19 @@ def min_insync_replicas(zookeeper: ZooKeeper, topics: Collection[str]) -> dict[s
         None if entry is None else _setting(entry[0], path)
         for path, entry in zip(paths, zookeeper.get_many(paths), strict=True)
     )
-    found = {topic: common if setting is None else setting for topic, setting in zip(names, own, strict=True)}
+    return _of_topics(dict(zip(names, own, strict=True)), common)
+
+
+def recorded_min_insync_replicas(configs: pa.Table, topics: Collection[str]) -> dict[str, int]:
+    """As `min_insync_replicas`, of the table `configs` of a snapshot."""
+    rows = configs.filter(pc.field("key") == _KEY).to_pylist()
+    found = {(row["entity_type"], row["entity_name"]): positive_setting(row["value"]) for row in rows}
+    own = {topic: found.get((TOPIC_CONFIGS, topic)) for topic in topics}
+    return _of_topics(own, found.get((BROKER_CONFIGS, DEFAULT_ENTITY)))
+
+
+def _of_topics(own: Mapping[str, int | None], common: int | None) -> dict[str, int]:
+    found = {topic: common if setting is None else setting for topic, setting in own.items()}
     return {topic: setting for topic, setting in found.items() if setting is not None}
 
 

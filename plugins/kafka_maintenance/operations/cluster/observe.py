@@ -92,7 +92,7 @@ def observe(
     names = (
         _children(zookeeper, znode.TOPICS)
         if wanted is None
-        else sorted({each.topic for each in {*wanted, *moves, *elections}} | set(topics))
+        else sorted(filter(_may_be_znode, {each.topic for each in {*wanted, *moves, *elections}} | set(topics)))
     )
     found = _topics(zookeeper, names, unreadable)
     asked = found.assignments if wanted is None else {each for each in wanted if each in found.assignments}
@@ -260,7 +260,7 @@ def _brokers(zookeeper: ZooKeeper) -> tuple[dict[BrokerId, Broker], dict[BrokerI
             f"cluster not read: expected Kafka's tree, found no {znode.BROKER_IDS} here; check host and chroot "
             "(zookeeper.connect of the brokers)"
         ) from None
-    paths = [f"{znode.BROKER_IDS}/{name}" for name in names]
+    paths = sorted({znode.registration_read(f"{znode.BROKER_IDS}/{name}") for name in names})
     brokers, versions = {}, {}
     for path, found in zip(paths, zookeeper.get_many(paths), strict=True):
         if found is not None:
@@ -268,6 +268,11 @@ def _brokers(zookeeper: ZooKeeper) -> tuple[dict[BrokerId, Broker], dict[BrokerI
             brokers[registration.broker.id] = registration.broker
             versions[registration.broker.id] = registration.version
     return brokers, versions
+
+
+def _may_be_znode(name: str) -> bool:
+    """Whether a topic of that name can exist: a request may name any, and one that cannot be is as one that is gone."""
+    return name != "" and not {"/", "\0"} & set(name)
 
 
 class _Topics(NamedTuple):

@@ -16,8 +16,11 @@ from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.apply.receipt import Receipt
 from kafka_maintenance.operations.apply.stop import Stop
-from kafka_maintenance.operations.plans import make as planning
-from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.plans.deletions import plan_deletions
+from kafka_maintenance.operations.plans.drain import plan_drain
+from kafka_maintenance.operations.plans.elections import plan_elections
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
+from kafka_maintenance.operations.plans.store import StoredPlan, read_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
@@ -56,26 +59,26 @@ def cluster() -> KafkaWorld:
     return world
 
 
-def elections(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
-    return planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+def elections(store: MemoryStore, world: KafkaWorld) -> StoredPlan | None:
+    return plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW)
 
 
-def moves(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+def moves(store: MemoryStore, world: KafkaWorld) -> StoredPlan | None:
     waves = [[Target(*ORDERS_0, ids(3, 2, 1))], [Target(*ORDERS_1, ids(1, 3, 2))]]
-    return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW)
+    return plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW)
 
 
-def deletion(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
-    return planning.plan_deletions(store, "demo", topics=["old"], zookeeper=world.zookeeper(), now=NOW)
+def deletion(store: MemoryStore, world: KafkaWorld) -> StoredPlan | None:
+    return plan_deletions(store, "demo", topics=["old"], zookeeper=world.zookeeper(), now=NOW)
 
 
-def draining(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+def draining(store: MemoryStore, world: KafkaWorld) -> StoredPlan | None:
     world.notify(ORDERS_0)
     world.hangs = True
-    return planning.plan_drain(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+    return plan_drain(store, "demo", zookeeper=world.zookeeper(), now=NOW)
 
 
-def planned(make: Callable[[MemoryStore, KafkaWorld], planning.StoredPlan | None]) -> tuple[Any, Any, Any]:
+def planned(make: Callable[[MemoryStore, KafkaWorld], StoredPlan | None]) -> tuple[Any, Any, Any]:
     store, world = MemoryStore(), cluster()
     plan = make(store, world)
     assert plan is not None
@@ -83,14 +86,14 @@ def planned(make: Callable[[MemoryStore, KafkaWorld], planning.StoredPlan | None
     return store, world, plan
 
 
-def under_rule(store: Any, plan: planning.StoredPlan, rules: ExecutionRules) -> planning.StoredPlan:
+def under_rule(store: Any, plan: StoredPlan, rules: ExecutionRules) -> StoredPlan:
     """The same plan under other rules; it lies at the same address."""
     changed = structs.replace(read_plan(store, plan.uri), rules=rules)
     store.put(plan.uri.removeprefix(f"{store.uri}/"), plan_to_bytes(changed))
     return replace(plan, digest=plan_digest(changed))
 
 
-def apply(store: Any, plan: planning.StoredPlan, world: KafkaWorld, **changed: Any) -> Receipt:
+def apply(store: Any, plan: StoredPlan, world: KafkaWorld, **changed: Any) -> Receipt:
     arguments = {
         "store": store, "plan_uri": plan.uri, "approved_digest": plan.digest, "approver": "ann",
         "zookeeper": world.zookeeper(), "now": NOW, "step_timeout_s": 0.0, "settle_timeout_s": 0.0,
@@ -99,7 +102,7 @@ def apply(store: Any, plan: planning.StoredPlan, world: KafkaWorld, **changed: A
     return apply_plan(**{**arguments, **changed})
 
 
-def events(store: MemoryStore, plan: planning.StoredPlan) -> list[str]:
+def events(store: MemoryStore, plan: StoredPlan) -> list[str]:
     return [str(event.event) for event in read_events(store, "demo", plan.digest)]
 
 

@@ -13,18 +13,19 @@ from kafka_maintenance.operations.apply.cancel import BrokersRefusedError
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import StoppedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
+from kafka_maintenance.operations.plans.store import StoredPlan
 from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import NOW, ORDERS_0, ORDERS_1, StopsAfter, apply, planned
 
 
-def one_wave(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+def one_wave(store: MemoryStore, world: KafkaWorld) -> StoredPlan | None:
     waves = [
         [Target(*ORDERS_0, ids(2, 3)), Target(*ORDERS_1, ids(3, 1))],
         [Target("orders", 2, ids(1, 2))],
     ]
-    return planning.plan_reassignment(
+    return plan_reassignment(
         store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, may_change_replication_factor=True
     )
 

@@ -10,7 +10,11 @@ from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.runtime.simulated.zookeeper import MemoryServer, MemoryZooKeeper
 from controller_core.znodes import encode_reassign_partitions
 from controller_core.znodes import paths as znode
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.deletions import plan_deletions
+from kafka_maintenance.operations.plans.drain import plan_drain
+from kafka_maintenance.operations.plans.elections import plan_elections
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
+from kafka_maintenance.operations.plans.store import StoredPlan
 from tests.broker_ids import ids
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -51,33 +55,31 @@ def session(cluster: SimulatedCluster) -> Settling:
     return opened
 
 
-def elections(store: MemoryStore, cluster: SimulatedCluster) -> planning.StoredPlan | None:
-    return planning.plan_elections(
-        store, "demo", zookeeper=session(cluster), now=NOW, kafka_version=cluster.dialect.version
-    )
+def elections(store: MemoryStore, cluster: SimulatedCluster) -> StoredPlan | None:
+    return plan_elections(store, "demo", zookeeper=session(cluster), now=NOW, kafka_version=cluster.dialect.version)
 
 
-def moves(store: MemoryStore, cluster: SimulatedCluster) -> planning.StoredPlan | None:
+def moves(store: MemoryStore, cluster: SimulatedCluster) -> StoredPlan | None:
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     cluster.start_broker(BrokerId(4))
     cluster.settle()
     waves = [[Target(*first, ids(4, 2, 3))], [Target(*second, ids(3, 1, 2)), Target(*first, ids(2, 3, 4))]]
-    return planning.plan_reassignment(store, "demo", zookeeper=session(cluster), now=NOW, waves=waves)
+    return plan_reassignment(store, "demo", zookeeper=session(cluster), now=NOW, waves=waves)
 
 
-def proposed(store: MemoryStore, cluster: SimulatedCluster) -> planning.StoredPlan | None:
+def proposed(store: MemoryStore, cluster: SimulatedCluster) -> StoredPlan | None:
     cluster.start_broker(BrokerId(4))
     cluster.settle()
-    return planning.plan_reassignment(store, "demo", zookeeper=session(cluster), now=NOW)
+    return plan_reassignment(store, "demo", zookeeper=session(cluster), now=NOW)
 
 
-def deletion(store: MemoryStore, cluster: SimulatedCluster) -> planning.StoredPlan | None:
-    return planning.plan_deletions(
+def deletion(store: MemoryStore, cluster: SimulatedCluster) -> StoredPlan | None:
+    return plan_deletions(
         store, "demo", topics=["old"], zookeeper=session(cluster), now=NOW, kafka_version=cluster.dialect.version
     )
 
 
-def re_election(store: MemoryStore, cluster: SimulatedCluster) -> planning.StoredPlan | None:
+def re_election(store: MemoryStore, cluster: SimulatedCluster) -> StoredPlan | None:
     """For a request that outlived its topic."""
     zookeeper, moving = session(cluster), TopicPartition("old", 0)
     zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({moving: ids(1, 2, 4)}))  # 4 is not there
@@ -88,4 +90,4 @@ def re_election(store: MemoryStore, cluster: SimulatedCluster) -> planning.Store
     cluster.settle()
     assert zookeeper.exists(znode.topic_path("old")) is None
     assert zookeeper.exists(znode.REASSIGN_PARTITIONS) is not None
-    return planning.plan_drain(store, "demo", zookeeper=zookeeper, kafka_version=cluster.dialect.version, now=NOW)
+    return plan_drain(store, "demo", zookeeper=zookeeper, kafka_version=cluster.dialect.version, now=NOW)

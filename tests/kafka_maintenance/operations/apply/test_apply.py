@@ -21,8 +21,7 @@ from kafka_maintenance.operations.errors import (
     PlanChangedError,
     PlanStaleError,
 )
-from kafka_maintenance.operations.plans import make as planning
-from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.plans.store import load_plan, read_plan
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
 from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
@@ -63,6 +62,14 @@ def test_an_approved_plan_is_carried_out_and_verified(make, wrote, steps):
     assert verify(store=store, plan_uri=plan.uri, zookeeper=world.zookeeper()).done
 
 
+def test_another_cluster_verifies_nothing():
+    store, world, plan = planned(deletion)
+    apply(store, plan, world)
+    another_cluster(world)
+    found = verify(store=store, plan_uri=plan.uri, zookeeper=world.zookeeper())
+    assert (found.done, "this is another cluster or another chroot" in found.text) == (False, True)
+
+
 def test_elections_give_the_leadership_back():
     store, world, plan = planned(elections)
     apply(store, plan, world)
@@ -78,14 +85,14 @@ def test_moves_end_at_their_targets():
 def test_a_rollback_leads_back():
     store, world, plan = planned(moves)
     apply(store, plan, world)
-    apply(store, planning.load_plan(store, plan.rollback_uri), world)
+    apply(store, load_plan(store, plan.rollback_uri), world)
     assert [world.replicas("orders", number) for number in range(2)] == [(1, 2, 3), (2, 3, 1)]
 
 
 def test_after_a_rollback_the_same_moves_are_another_plan():
     store, world, plan = planned(moves)
     apply(store, plan, world)
-    apply(store, planning.load_plan(store, plan.rollback_uri), world)
+    apply(store, load_plan(store, plan.rollback_uri), world)
     again = moves(store, world)
     assert again is not None
     assert again.digest != plan.digest

@@ -14,7 +14,7 @@ from kafka_maintenance.operations.apply import ask_brokers
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.cluster.admin_requests import BrokersCannotError, UnansweredError
 from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, NotFinishedError, RefusedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.reassignment import plan_cancel, plan_reassignment
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
@@ -23,6 +23,7 @@ from tests.kafka_maintenance.operations.apply.applying import (
     NOW,
     ORDERS_0,
     ORDERS_1,
+    ActsAfter,
     apply,
     cluster,
     elections,
@@ -104,6 +105,37 @@ def test_without_an_answer_only_what_was_not_heard_is_asked_again(monkeypatch, h
     assert brokers.asked == [[ORDERS_0], [ORDERS_1]]
 
 
+def created_again(world: KafkaWorld) -> None:
+    world.own.create(znode.delete_topic_path("old"))
+    world.topic("old", ((1, 2), 1, (1, 2)))
+
+
+def test_a_topic_that_is_created_again_before_the_brokers_hear_is_left_out_by_the_next_run(monkeypatch):
+    store, world, plan, brokers = asking(both, monkeypatch)
+    acting = ActsAfter(store, {"intended.json": lambda: created_again(world)})
+    with pytest.raises(ClusterBusyError, match=r"topic old: .* it changed since the check right before"):
+        apply(acting, plan, world, brokers=BROKERS)
+    assert (brokers.asked, find_execution(world.own)) == ([], None)
+    (left_out,) = apply(store, plan, world, brokers=BROKERS).exceptions
+    assert left_out.startswith("old-0: topic old: expected the topic created at zxid")
+    assert brokers.asked == [[ORDERS_0]]
+
+
+def test_a_topic_that_is_created_again_while_nobody_answers_is_not_asked_for_again(monkeypatch):
+    store, world, plan, brokers = asking(both, monkeypatch)
+    answer = brokers.alter
+
+    def unanswered(*_: Any) -> Any:
+        created_again(world)
+        monkeypatch.setattr(ask_brokers, "alter_reassignments", answer)
+        raise UnansweredError("no answer")
+
+    monkeypatch.setattr(ask_brokers, "alter_reassignments", unanswered)
+    (gone,) = apply(store, plan, world, brokers=BROKERS).exceptions
+    assert gone.startswith("old-0: gone, found one created at zxid")
+    assert brokers.asked == [[ORDERS_0]]
+
+
 def test_brokers_that_never_answer_end_the_run_and_the_next_one_finds_out(monkeypatch):
     store, world, plan, brokers = asking(moves, monkeypatch)
     monkeypatch.setattr(ask_brokers, "ASK_TIMEOUT_S", 0.0)
@@ -157,11 +189,10 @@ def test_a_cancel_between_the_call_and_its_record_holds(monkeypatch):
 
 def both(store: Any, world: KafkaWorld) -> Any:
     from controller_core.plans.request_znodes import Target
-    from kafka_maintenance.operations.plans import make as planning
 
     old = TopicPartition("old", 0)
     waves = [[Target(*ORDERS_0, ids(3, 2, 1)), Target(*old, ids(2, 1))]]
-    return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper())
+    return plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper())
 
 
 @pytest.mark.parametrize("by", [BROKERS, None])
@@ -224,7 +255,7 @@ def taking_back(store: Any, world: KafkaWorld) -> Any:
     world.own.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({ORDERS_0: ids(1, 2)}))
     world.wrote.clear()
     world.reassigning("orders", 1, adding=(1,))
-    return planning.plan_cancel(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+    return plan_cancel(store, "demo", zookeeper=world.zookeeper(), now=NOW)
 
 
 def slow(make: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, KafkaWorld, Any, Brokers]:

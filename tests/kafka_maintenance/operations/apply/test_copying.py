@@ -12,6 +12,7 @@ from controller_core.plans.request_znodes import Target
 from controller_core.plans.rules import ThrottleBand
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import copying as copying_module
+from kafka_maintenance.operations.apply import parked
 from kafka_maintenance.operations.apply import progress as progress_module
 from kafka_maintenance.operations.apply.copying import Copied, copying, in_bytes, no_room
 from kafka_maintenance.operations.apply.progress import Teller
@@ -20,8 +21,8 @@ from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError
 from kafka_maintenance.operations.errors import PlanStaleError, StoppedError
-from kafka_maintenance.operations.plans import make as planning
-from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
+from kafka_maintenance.operations.plans.store import StoredPlan, read_plan
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from tests.broker_ids import ids
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, events, planned
@@ -32,15 +33,13 @@ from tests.kafka_maintenance.operations.apply.waiting import Clock, Waits
 OLD, NEW = TopicPartition("old", 0), TopicPartition("new", 0)
 
 
-def two_copies(store: Any, world: Any) -> planning.StoredPlan | None:
+def two_copies(store: Any, world: Any) -> StoredPlan | None:
     """`old` goes from broker 1 to 3 and `new` likewise: two replicas are copied, one wave each."""
     for path in ("/config/topics", "/config/brokers", znode.CONFIG_CHANGES):
         world.own.create(path, make_parents=True)
     world.topic("new", ((1, 2), 1, (1, 2)))
     waves = [[Target(*OLD, ids(2, 3))], [Target(*NEW, ids(2, 3))]]
-    return planning.plan_reassignment(
-        store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=100
-    )
+    return plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=100)
 
 
 def log_dirs(broker: int, sizes: dict[TopicPartition, int], *room: int) -> LogDirs:
@@ -145,13 +144,17 @@ def test_a_later_step_waits_for_room(monkeypatch, caplog):
         if key.endswith("verified.json"):
             room.append(10 if len(room) == 1 else 5000)
 
+    clock = Clock()
+
     def freed() -> None:
+        clock.now_s += parked.LOOK_S
         if room[-1] == 10:
             room.append(5000)
 
     monkeypatch.setattr(store, "put_new", full_after_the_first)
+    monkeypatch.setattr(parked, "monotonic", clock)
     caplog.set_level(logging.INFO, "kafka_maintenance")
-    apply(store, plan, world, brokers=BROKERS, stop=Waits(*[freed] * 3), step_timeout_s=60.0)
+    apply(store, plan, world, brokers=BROKERS, stop=Waits(*[freed] * 10), step_timeout_s=60.0)
     assert "waiting" in events(store, plan)
     assert "not asked yet, the cluster is not ready: log directories of broker 3" in caplog.text
 
@@ -212,12 +215,12 @@ def test_a_line_tells_bytes_their_rate_and_what_is_farthest_behind(monkeypatch, 
 # ------------------------------------------------------------------------------------------------- the throttle
 
 
-def in_band(store: Any, world: Any) -> planning.StoredPlan | None:
+def in_band(store: Any, world: Any) -> StoredPlan | None:
     """Four steps under a throttle between 100 and 350 bytes per second."""
     for path in ("/config/topics", "/config/brokers", znode.CONFIG_CHANGES):
         world.own.create(path, make_parents=True)
     waves = [[Target(*OLD, ids(*replicas))] for replicas in ((2, 3), (3, 1), (1, 2), (2, 3))]
-    return planning.plan_reassignment(
+    return plan_reassignment(
         store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=ThrottleBand(100, 350)
     )
 

@@ -1,5 +1,6 @@
 """Records as time lines, a person's wish that a run ends, and what a dead run left behind."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from kafka_maintenance.operations.apply import stop as stop_module
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
-from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution
 from kafka_maintenance.operations.apply.executions import (
     executions,
     left_behind,
@@ -27,7 +28,16 @@ from kafka_maintenance.operations.errors import (
     StoppedForGoodError,
 )
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
-from tests.kafka_maintenance.operations.apply.applying import NOW, apply, elections, events, isr_shrunk, moves, planned
+from tests.kafka_maintenance.operations.apply.applying import (
+    NOW,
+    ActsAfter,
+    apply,
+    elections,
+    events,
+    isr_shrunk,
+    moves,
+    planned,
+)
 from tests.kafka_maintenance.operations.apply.killed_run import Killed
 from tests.kafka_maintenance.operations.apply.throttled import AFTER, BEFORE, configs, throttled, under_way
 
@@ -91,6 +101,18 @@ def test_a_person_ends_a_run_and_it_is_not_tried_again(monkeypatch):
     assert events(store, plan)[-1] == "stopped"
     world.wake()
     assert not apply(store, plan, world).already_applied
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b'{"by":"ann"}', b"[" * 100_000], ids=["empty", "a list", "no reason", "too deep"]
+)
+def test_a_stop_that_cannot_be_read_ends_the_run_and_is_named(monkeypatch, data):
+    monkeypatch.setattr(stop_module, "LOOK_S", 0.0)
+    store, world, plan = planned(moves)
+    world.hangs, key = True, f"v1/stops/cluster=demo/{plan.digest}/x.json"
+    with pytest.raises(StoppedForGoodError, match=f"asked for it in .*{key}, which cannot be read"):
+        apply(ActsAfter(store, {"-requested.json": lambda: store.put(key, data)}), plan, world, step_timeout_s=600.0)
+    assert events(store, plan)[-1] == "stopped"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +211,7 @@ def test_a_throttle_of_a_killed_run_is_found_without_any_znode():
 
 def test_the_plan_that_is_under_way_is_found_by_its_lock_or_by_its_execution():
     store, world, plan = planned(moves)
-    with pytest.raises(BadInputError, match="found neither; `kafka-maintenance executions list`"):
+    with pytest.raises(BadInputError, match=r"no plan is under way on 'demo': .* `kafka-maintenance executions list`"):
         plan_under_way(world.zookeeper(), "demo")
     with cluster_lock(world.zookeeper(), Holder("a" * 64, "run", "ann", "now"), wait_s=0):
         assert plan_under_way(world.zookeeper(), "demo") == "a" * 64
@@ -197,3 +219,26 @@ def test_the_plan_that_is_under_way_is_found_by_its_lock_or_by_its_execution():
     with pytest.raises(StillUnderWayError):
         apply(store, plan, world, patience_s=0.0, step_timeout_s=600.0)
     assert plan_under_way(world.zookeeper(), "demo") == plan.digest
+
+
+STANDING = {**Execution("f" * 64, 0, "run-7", "eve", "2026-11-21T02:59:00+00:00")._asdict(), "step_count": 1}
+
+
+@pytest.mark.parametrize("path", [EXECUTION_PATH, LOCK_PATH])
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"[]", id="no object"),
+        pytest.param(b"[" * 100_000, id="too deep"),
+        pytest.param(json.dumps({**STANDING, "plan": 5}).encode(), id="a number for the plan"),
+        pytest.param(json.dumps({**STANDING, "step": "1"}).encode(), id="a text for the step"),
+        pytest.param(json.dumps({**Holder(5, "r", "a", "s")._asdict()}).encode(), id="a holder with a number"),
+    ],
+)
+def test_what_somebody_else_wrote_at_our_paths_is_refused_with_a_sentence(path, data):
+    store, world, plan = planned(moves)
+    world.own.create(path, data)
+    with pytest.raises(ClusterBusyError, match=f"{path} cannot be read|applies plan [?], approved by '[?]'"):
+        apply(store, plan, world)
+    assert not world.wrote

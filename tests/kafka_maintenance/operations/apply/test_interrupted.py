@@ -101,6 +101,23 @@ def test_a_run_that_lost_its_lock_asks_nothing_while_another_run_holds_it(lose):
     assert apply(store, plan, world).text.startswith("plan carried out")
 
 
+@pytest.mark.parametrize("make", [elections, moves, deletion])
+def test_a_run_that_lost_its_lock_while_it_waits_records_nothing_beside_the_next_one(make):
+    store, world, plan = planned(make)
+    session, world.hangs = Reopening(world), True
+
+    def superseded() -> None:
+        session.expire()
+        with pytest.raises(NotFinishedError, match="not seen in time"):
+            apply(store, plan, world)
+
+    with pytest.raises(NotFinishedError, match="not waited for any longer: the session and with it the lock"):
+        apply(during("requested", store, superseded), plan, world, zookeeper=session)
+    assert events(store, plan)[3:] == ["started", "unfinished", "interrupted"]
+    world.wake()
+    assert apply(store, plan, world).text.startswith("plan carried out")
+
+
 def test_a_run_that_lost_its_lock_leaves_that_of_its_successor():
     world = cluster()
     holder, session = Holder("f" * 64, "run-7", "eve", "2026-11-21T02:59:00+00:00"), Reopening(world)
@@ -282,6 +299,18 @@ def test_a_broken_connection_ends_no_wait_before_its_time(monkeypatch, caplog, t
         apply(breaking, plan, world, zookeeper=session, step_timeout_s=timeout_s)
     assert sum("still waiting" in message for message in caplog.messages) == (3 if timeout_s else 0)
     assert (events(store, plan)[-1] == "done") == bool(timeout_s)
+
+
+def test_servers_that_do_not_come_back_end_the_wait_and_then_the_run(monkeypatch):
+    """A dead ensemble ends no session: the client never hears of it."""
+    monkeypatch.setattr(apply_wait, "RECHECK_S", 0.001)
+    monkeypatch.setattr(apply_wait, "SESSION_TIMEOUT_S", 0.05)
+    store, world, plan = planned(elections)
+    session = Unsteady(world.server)
+    breaking = during("requested", store, lambda: setattr(session, "breaks", 100_000))
+    with pytest.raises(NotFinishedError, match="no session with the lock for 0 s"):
+        apply(breaking, plan, world, zookeeper=session, step_timeout_s=10.0)
+    assert events(store, plan)[-2:] == ["requested", "interrupted"]
 
 
 def test_a_long_wait_sets_one_watch(monkeypatch):

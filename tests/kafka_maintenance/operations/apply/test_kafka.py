@@ -19,7 +19,7 @@ from controller_core.context.builder import build_leniently
 from controller_core.context.context import ControllerContext
 from controller_core.controller.deletion_eligibility import deletion_eligibility
 from controller_core.model.config import ControllerConfig
-from controller_core.model.dialect import dialect_for
+from controller_core.model.dialect import MINOR_VERSIONS, dialect_for
 from controller_core.model.errors import NoAuthError, NoNodeError
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import Target
@@ -48,8 +48,12 @@ from kafka_maintenance.operations.errors import (
     RefusedError,
     StoppedError,
 )
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.deletions import plan_deletions
+from kafka_maintenance.operations.plans.drain import plan_drain
+from kafka_maintenance.operations.plans.elections import plan_elections
+from kafka_maintenance.operations.plans.reassignment import plan_cancel, plan_reassignment
 from kafka_maintenance.operations.plans.rollback import plan_rollback
+from kafka_maintenance.operations.plans.store import StoredPlan, load_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers import KafkaBroker, KafkaCluster, ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until
@@ -88,14 +92,14 @@ def cluster(kafka: KafkaCluster) -> Iterator[KafkaCluster]:
         zookeeper.delete(znode.REASSIGN_PARTITIONS, ANY_VERSION)
 
 
-def apply(store: MemoryStore, plan: planning.StoredPlan, cluster: KafkaCluster, **changed: Any) -> Receipt:
+def apply(store: MemoryStore, plan: StoredPlan, cluster: KafkaCluster, **changed: Any) -> Receipt:
     return apply_plan(
         store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann",
         now=datetime.now(UTC), step_timeout_s=60.0, **{"zookeeper": ClusterAddress(cluster.zookeeper_connect), **changed},
     )  # fmt: skip
 
 
-def applied_twice(store: MemoryStore, plan: planning.StoredPlan | None, cluster: KafkaCluster) -> None:
+def applied_twice(store: MemoryStore, plan: StoredPlan | None, cluster: KafkaCluster) -> None:
     """Applies the plan, finds it verified, and finds that a second run writes nothing."""
     assert plan is not None
     assert not apply(store, plan, cluster).already_applied
@@ -118,12 +122,12 @@ def test_leaders_return_to_their_preferred_replicas(cluster):
             timeout_s=60,
         )
     store = MemoryStore()
-    plan = planning.plan_elections(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect))
+    plan = plan_elections(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect))
     applied_twice(store, plan, cluster)
     with cluster.session() as zookeeper:
         leaders = [state.leader for state in partition_states(zookeeper, partitions).values() if state]
     assert leaders == [1, 2, 3, 1, 2, 3]
-    assert planning.plan_elections(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect)) is None
+    assert plan_elections(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect)) is None
 
 
 def test_replicas_move_wave_by_wave_and_back(cluster):
@@ -131,11 +135,11 @@ def test_replicas_move_wave_by_wave_and_back(cluster):
     written = produce(cluster, "move", 0, count=20)
     store = MemoryStore()
     waves = [[Target(*first, ids(3, 2))], [Target(*second, ids(1, 3))]]
-    plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
+    plan = plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     applied_twice(store, plan, cluster)
     assert plan is not None
     assert plan.rollback_uri is not None
-    applied_twice(store, planning.load_plan(store, plan.rollback_uri), cluster)
+    applied_twice(store, load_plan(store, plan.rollback_uri), cluster)
     with cluster.session() as zookeeper:
         seen = observe(zookeeper, partitions=[first, second])
     assert [seen.assignments[each].replicas for each in (first, second)] == [(1, 2), (2, 3)]
@@ -146,7 +150,7 @@ def test_a_run_that_was_stopped_after_its_first_wave_is_rolled_back(cluster):
     first, second = create_topic(cluster, "halfway", {0: (1, 2), 1: (2, 3)})
     store, stop = MemoryStore(), Stop()
     waves = [[Target(*first, ids(3, 2))], [Target(*second, ids(1, 3))]]
-    plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
+    plan = plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     assert plan is not None
     with pytest.raises(StoppedError):
         apply(StopsAfter(store, "-verified.json", stop), plan, cluster, stop=stop)
@@ -166,7 +170,7 @@ def test_what_is_under_way_is_cancelled_by_the_brokers_and_nothing_is_lost(clust
         for number in range(2 * 300):
             producer.send("heavy", b"x" * 10_000, partition=number % 2)
     waves = [[Target("heavy", n, ids(n + 1, 3)) for n in range(2)]]
-    plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=1_000)
+    plan = plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=1_000)
     assert plan is not None
     stop, now = Stop(), datetime.now(UTC)
     with pytest.raises(StoppedError):
@@ -224,11 +228,11 @@ def test_what_another_tool_asked_for_is_taken_back_by_brokers_and_by_a_request(c
         wait_until(lambda: len(_replicas(zookeeper, moving)) == 3, what="the reassignment began", timeout_s=60)
         if not dialect_for(cluster.version).adding_and_removing_replicas:
             with pytest.raises(RefusedError, match=r"Kafka up to 2\.3 cannot cancel it"):
-                planning.plan_cancel(store, "demo", **live)
+                plan_cancel(store, "demo", **live)
             cluster[3].start()
             wait_until(lambda: not zookeeper.exists(znode.REASSIGN_PARTITIONS), what="it is over", timeout_s=60)
             return
-        plan = planning.plan_cancel(store, "demo", **live)
+        plan = plan_cancel(store, "demo", **live)
         assert plan is not None
         with pytest.raises(ClusterBusyError, match="another tool's request is pending"):
             apply(store, plan, cluster)
@@ -241,9 +245,9 @@ def test_what_another_tool_asked_for_is_taken_back_by_brokers_and_by_a_request(c
             _configure(zookeeper, entity, config)
         assert _have_rates(cluster, {1: "1000"})
         assert not alter_reassignments(BrokersAsked(cluster.bootstrap_servers), {moving: ids(1, 3)}, "they move")
-        plan = planning.plan_cancel(store, "demo", **live)
+        plan = plan_cancel(store, "demo", **live)
         applied_twice(store, plan, cluster)
-        assert (_replicas(zookeeper, moving), planning.plan_cancel(store, "demo", **live)) == ((1, 2), None)
+        assert (_replicas(zookeeper, moving), plan_cancel(store, "demo", **live)) == ((1, 2), None)
         for entity in throttled:
             _configure(zookeeper, entity, {})
     assert message_counts(cluster, "foreign") == {0: 300}
@@ -266,7 +270,7 @@ def test_a_throttle_is_kept_until_the_step_is_over_and_what_others_set_is_there_
             _configure(zookeeper, entity, config)
         before = _throttles(zookeeper)
         waves = [[Target(*each, ids(each.partition + 1, 3)) for each in moving]]
-        plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=100_000)
+        plan = plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=100_000)
         assert plan is not None
         stop, brokers = Stop(), BrokersAsked(cluster.bootstrap_servers)
         with pytest.raises(StoppedError):
@@ -340,7 +344,7 @@ def _have_rates(cluster: KafkaCluster, rates: dict[int, str]) -> bool:
 def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):
     create_topic(cluster, "old", {0: (1, 2), 1: (3, 1)})
     store = MemoryStore()
-    plan = planning.plan_deletions(
+    plan = plan_deletions(
         store,
         "demo",
         zookeeper=ClusterAddress(cluster.zookeeper_connect),
@@ -361,7 +365,7 @@ def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_
     moving, staying = create_topic(cluster, "moving", {0: (1, 2), 1: (2, 1)})
     store = MemoryStore()
     live = {"zookeeper": ClusterAddress(cluster.zookeeper_connect), "kafka_version": cluster.version}
-    plan = planning.plan_deletions(store, "demo", topics=["moving"], **live)
+    plan = plan_deletions(store, "demo", topics=["moving"], **live)
     assert plan is not None
     cluster[3].terminate()  # the reassignment waits for it
     with cluster.session() as zookeeper:
@@ -373,7 +377,7 @@ def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_
             timeout_s=60,
         )
         with pytest.raises(RefusedError, match="moving-0 is being reassigned"):
-            planning.plan_deletions(store, "demo", topics=["moving"], **live)
+            plan_deletions(store, "demo", topics=["moving"], **live)
         with pytest.raises(PlanStaleError, match=r"expected no reassignment of it, found .*moving-0"):
             apply(store, plan, cluster)
         assert zookeeper.children(znode.DELETE_TOPICS) == []
@@ -392,14 +396,14 @@ def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_
 
         assert zookeeper.get(znode.REASSIGN_PARTITIONS)[0] == request
         (other,) = create_topic(cluster, "blocked", {0: (1, 2)})
-        blocked = planning.plan_reassignment(store, "demo", waves=[[Target(*other, ids(2, 1))]], **live)
+        blocked = plan_reassignment(store, "demo", waves=[[Target(*other, ids(2, 1))]], **live)
         assert blocked is not None
         with pytest.raises(ClusterBusyError, match="if it stays, clear it by a forced re-election"):
             apply(store, blocked, cluster)
         if dialect_for(cluster.version).adding_and_removing_replicas:
             asked = apply(store, blocked, cluster, brokers=BrokersAsked(cluster.bootstrap_servers))
             assert not asked.already_applied  # the request that nobody finishes blocks nobody who asks the brokers
-        applied_twice(store, planning.plan_drain(store, "demo", **live), cluster)
+        applied_twice(store, plan_drain(store, "demo", **live), cluster)
         assert zookeeper.exists(znode.REASSIGN_PARTITIONS) is None
         apply(store, blocked, cluster)
 
@@ -439,7 +443,7 @@ def test_lingering_notifications_are_drained_by_a_new_controller(cluster):
             encode_isr_change_notification([partition]),
             sequential=True,
         )
-        plan = planning.plan_drain(store, "demo", zookeeper=zookeeper, age_min_s=0.0, kafka_version=cluster.version)
+        plan = plan_drain(store, "demo", zookeeper=zookeeper, age_min_s=0.0, kafka_version=cluster.version)
         zookeeper.exists(znode.CONTROLLER, watch=lambda _: cluster.shared_jvm.resume())
         applied_twice(store, plan, cluster)
         after = observe(zookeeper, partitions=[partition])
@@ -456,7 +460,7 @@ def test_an_election_that_a_hanging_controller_has_not_begun_is_held_by_the_next
     with cluster.session() as zookeeper:
         cluster.shared_jvm.pause()  # for less than its session
         zookeeper.create(znode.PREFERRED_REPLICA_ELECTION, encode_preferred_replica_election([partition]))
-        plan = planning.plan_drain(store, "demo", zookeeper=zookeeper, age_min_s=0.0, kafka_version=cluster.version)
+        plan = plan_drain(store, "demo", zookeeper=zookeeper, age_min_s=0.0, kafka_version=cluster.version)
         zookeeper.exists(znode.CONTROLLER, watch=lambda _: cluster.shared_jvm.resume())
         applied_twice(store, plan, cluster)
         assert zookeeper.exists(znode.PREFERRED_REPLICA_ELECTION) is None
@@ -478,7 +482,7 @@ def test_a_reassignment_that_the_controller_has_not_heard_of_is_taken_up_by_the_
         wait_until(lambda: len(_replicas(zookeeper, first)) == 3, what="the reassignment began", timeout_s=60)
         zookeeper.delete(znode.REASSIGN_PARTITIONS, ANY_VERSION)  # which disarms the controller's watch
         zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({second: ids(2, 1)}))
-        plan = planning.plan_drain(store, "demo", age_min_s=0.0, **live)
+        plan = plan_drain(store, "demo", age_min_s=0.0, **live)
         assert plan is not None
         assert _replicas(zookeeper, second) == (1, 2)
         applied_twice(store, plan, cluster)
@@ -492,7 +496,7 @@ def test_a_dead_controller_leaves_a_record_and_a_second_run_goes_on(cluster):
     assert cluster.shared_jvm is not None
     store = MemoryStore()
     waves = [[Target(*partitions[0], ids(2, 3))]]
-    plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
+    plan = plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     assert plan is not None
     cluster.shared_jvm.pause()
     with pytest.raises(NotFinishedError, match="run again to go on waiting"):
@@ -529,7 +533,7 @@ def test_the_command_leads_from_a_snapshot_to_a_receipt(cluster, capsys, tmp_pat
     assert main(apply_it) == 1
     assert main([*apply_it, "--approve", plan["digest"], "--bootstrap-servers", cluster.bootstrap_servers]) == 0
     events = read_events(open_store(str(tmp_path)), "demo", plan["digest"])
-    road = "admin_api" if dialect_for(cluster.version).adding_and_removing_replicas else "request_znodes"
+    road = "admin_api" if MINOR_VERSIONS.index(cluster.version) >= MINOR_VERSIONS.index("2.2") else "request_znodes"
     assert [each.detail["road"] for each in events if each.event == "requested"] == [road]
     with cluster.session() as zookeeper:
         assert [state.leader for state in partition_states(zookeeper, partitions).values() if state] == [1, 2]
@@ -544,7 +548,7 @@ def test_on_a_secured_zookeeper_only_the_brokers_user_may_ask():
         (partition,) = create_topic(secured, "safe", {0: (1, 2)})
         store = MemoryStore()
         waves = [[Target(*partition, ids(2, 1))]]
-        plan = planning.plan_reassignment(
+        plan = plan_reassignment(
             store, "demo", zookeeper=ClusterAddress(secured.zookeeper_connect, auth=auth), waves=waves
         )
         assert plan is not None

@@ -29,7 +29,7 @@ from kafka_maintenance.operations.cluster.admin_requests import UnansweredError
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError
 from kafka_maintenance.operations.errors import NotFinishedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.store import StoredPlan
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from tests.kafka_maintenance.operations.apply.killed_run import Killed
 from tests.kafka_maintenance.operations.apply.on_simulated import (
@@ -43,7 +43,7 @@ from tests.kafka_maintenance.operations.apply.on_simulated import (
 )
 from tests.kafka_maintenance.operations.apply.prepared import copies
 
-Make = Callable[[MemoryStore, SimulatedCluster], planning.StoredPlan | None]
+Make = Callable[[MemoryStore, SimulatedCluster], StoredPlan | None]
 
 
 class Operation(NamedTuple):
@@ -167,7 +167,7 @@ class World(NamedTuple):
 
     cluster: SimulatedCluster
     store: MemoryStore
-    plan: planning.StoredPlan
+    plan: StoredPlan
 
 
 class Ended(NamedTuple):

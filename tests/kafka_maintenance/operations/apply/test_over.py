@@ -1,6 +1,7 @@
 """A step that is over without all that it wanted: what is told of each partition, and whether the others go on."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -9,17 +10,19 @@ from controller_core.model.errors import StoreUnreachableError
 from controller_core.model.partitions import ReplicaAssignment
 from controller_core.plans.rules import STOP_ON_DIFFERENCE
 from controller_core.ports.zookeeper import ANY_VERSION
+from controller_core.znodes import decode_topic, encode_topic
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.plan import verify
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, PlanStaleError, RefusedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.store import StoredPlan
 from kafka_maintenance.operations.record.receipts import read_events
 from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     ORDERS_0,
     ORDERS_1,
+    ActsAfter,
     apply,
     deletion,
     draining,
@@ -33,7 +36,7 @@ from tests.kafka_maintenance.operations.apply.applying import (
 from tests.kafka_maintenance.operations.apply.one_wave import OLD_0, one_wave
 
 
-def begun(make: Callable[[MemoryStore, KafkaWorld], planning.StoredPlan | None] = one_wave):
+def begun(make: Callable[[MemoryStore, KafkaWorld], StoredPlan | None] = one_wave):
     """A plan whose first step was asked for; its run waited in vain, and the controller works."""
     store, world, plan = planned(make)
     world.slow = True
@@ -83,6 +86,20 @@ def test_one_partition_that_ends_otherwise_is_named_and_the_others_are_done(dist
     found = verify(store=store, plan_uri=plan.uri, zookeeper=world.zookeeper())
     assert found.done
     assert "1 partition(s) were left out or differed" in found.text
+
+
+@pytest.mark.parametrize("make", [one_wave, deletion])
+def test_a_topic_that_is_created_again_right_before_the_request_is_not_touched(make):
+    store, world, plan = planned(make)
+    world.slow = True
+    version = world.own.get(znode.topic_path("old"))[1].version
+    acting = ActsAfter(store, {"intended.json": lambda: deleted_and_created_again(world)})
+    with pytest.raises(ClusterBusyError, match=r"not asked: topic old: .*created at zxid .*: run again"):
+        apply(acting, plan, world)
+    assert world.own.get(znode.topic_path("old"))[1].version == version  # no version tells it from the former one
+    assert world.wrote == [znode.delete_topic_path("old")]  # by whoever created it again
+    assert events(store, plan)[-1] == "refused"
+    assert world.own.exists(EXECUTION_PATH) is None
 
 
 def test_a_cancelled_partition_keeps_its_rotated_list():
@@ -165,13 +182,27 @@ def test_replicas_outside_the_isr_are_waited_for():
     assert apply(store, plan, world).exceptions == ()
 
 
-def test_the_lists_of_both_are_waited_for_where_kafka_names_no_others():
+def of_both_lists(json_version: int):
+    """As `begun`, with `orders-0` done and `old-0` on its former and its new replicas, in topics of that format."""
     store, world, plan = begun()
     world.finish(ORDERS_0)
     world._assign(OLD_0, ReplicaAssignment(ids(3, 1, 2)))
     world._drop_entry(OLD_0)
+    for path in map(znode.topic_path, ("orders", "old")):
+        topic = decode_topic(world.own.get(path)[0], path=path)
+        world.own.set(path, encode_topic(replace(topic, version=json_version)), ANY_VERSION)
+    return store, world, plan
+
+
+def test_the_lists_of_both_are_waited_for_where_kafka_names_no_others():
+    store, world, plan = of_both_lists(1)
     with pytest.raises(NotFinishedError, match="not seen in time"):
         apply(store, plan, world)
+
+
+def test_the_lists_of_both_are_somebody_elses_where_kafka_would_name_what_it_adds():
+    store, world, plan = of_both_lists(2)
+    assert apply(store, plan, world).exceptions == ("old-0: elsewhere, found replicas [3, 1, 2]",)
 
 
 def test_an_election_in_vain_is_named_and_the_others_are_done():
@@ -231,8 +262,11 @@ def test_while_a_step_is_under_way_no_other_plan_begins():
     store, world, plan = begun()
     other = elections(store, world)
     assert other is not None
-    with pytest.raises(ClusterBusyError, match=f"step 1 of plan {plan.digest}, approved by 'ann', was asked for"):
+    with pytest.raises(
+        ClusterBusyError, match=f"step 1 of plan {plan.digest}, approved by 'ann', was asked for"
+    ) as busy:
         apply(store, other, world)
+    assert "let that run finish, or, where it has ended, apply that plan again" in str(busy.value)
     drain = draining(store, world)
     assert drain is not None
     assert not apply(store, drain, world).already_applied

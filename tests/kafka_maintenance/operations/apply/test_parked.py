@@ -16,7 +16,7 @@ from kafka_maintenance.operations.errors import (
     StillUnderWayError,
     StoppedForGoodError,
 )
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.elections import plan_elections
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.operations.apply.applying import (
@@ -78,7 +78,7 @@ def test_no_other_plan_begins_while_a_run_is_away():
 
 def test_a_run_leaves_its_worker_for_the_pause_between_two_batches_and_no_other_plan_begins():
     store, world = MemoryStore(), cluster()
-    plan = planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW, elections_per_minute=1)
+    plan = plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW, elections_per_minute=1)
     with pytest.raises(StillUnderWayError, match=r"step 2 of 2: not asked for another \d+ s, by the rule of the plan"):
         apply(store, plan, world, patience_s=0.0)
     assert (len(world.wrote), left_behind(world)) == (1, [])
@@ -114,6 +114,18 @@ def test_a_stop_that_is_asked_for_while_the_run_is_away_is_heard():
     with pytest.raises(StoppedForGoodError, match="ben asked for it: lunch"):
         go_on(store, plan, world, now=NOW + timedelta(minutes=2))
     assert events(store, plan)[-1] == "stopped"
+
+
+def test_a_stop_that_nobody_is_there_to_hear_keeps_no_other_plan_away_once_kafka_is_done():
+    """The gate of its run was cleared and answered with Reject: the task that was to hear it is not permitted any more."""
+    store, world, plan = parked()
+    request_stop(store, "demo", plan.digest, by="ben", reason="rejected", now=NOW + timedelta(minutes=1))
+    other = deletion(store, world)
+    with pytest.raises(ClusterBusyError, match=f"step 1 of plan {plan.digest}.* not seen to finish"):
+        apply(store, other, world)
+    world.wake()
+    apply(store, other, world)
+    assert world.own.exists(EXECUTION_PATH) is None
 
 
 @pytest.mark.parametrize("skew", [timedelta(hours=-1), timedelta(hours=1)])

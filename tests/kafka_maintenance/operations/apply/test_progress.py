@@ -16,7 +16,7 @@ from kafka_maintenance.operations.apply.progress import Teller
 from kafka_maintenance.operations.apply.run import look_at
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.errors import ClusterBusyError, StoppedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.elections import plan_elections
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.operations.apply.applying import (
@@ -155,7 +155,7 @@ def test_a_later_step_waits_until_the_cluster_is_ready(disturb, mend, said):
     store, world, plan = planned(moves)
     stop = Waits(lambda: mend(world))
     receipt = apply(store, plan, world, zookeeper=AfterFirst(world, disturb), stop=stop, step_timeout_s=600.0)
-    assert stop.deeds == []
+    assert stop.actions == []
     waiting = next(each for each in read_events(store, "demo", plan.digest) if each.event == "waiting")
     assert waiting.step == 1
     assert said in waiting.detail["reasons"][0]
@@ -165,7 +165,7 @@ def test_a_later_step_waits_until_the_cluster_is_ready(disturb, mend, said):
 def test_a_run_that_waits_for_the_cluster_can_be_stopped():
     store, world, plan = planned(moves)
     stop = Waits()
-    stop.deeds = [lambda: stop.ask("Ctrl-C")]
+    stop.actions = [lambda: stop.ask("Ctrl-C")]
     with pytest.raises(StoppedError, match=r"step 2 of 2: stopped \(Ctrl-C\)"):
         apply(store, plan, world, zookeeper=AfterFirst(world, thin), stop=stop, step_timeout_s=600.0)
 
@@ -180,7 +180,7 @@ def test_under_the_rule_to_stop_a_later_step_is_refused_at_once():
 
 def paced(store, world):
     """Two elections, one a minute, under a pause that a test can wait for."""
-    plan = planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW, elections_per_minute=1)
+    plan = plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW, elections_per_minute=1)
     rules = read_plan(store, plan.uri).rules
     assert (plan.count, rules.step_pause_s) == (2, 60)
     return under_rule(store, plan, replace(rules, step_pause_s=1))
@@ -209,5 +209,5 @@ def test_a_run_that_pauses_can_be_stopped():
 
 def test_one_batch_of_elections_has_no_pause():
     store, world = MemoryStore(), cluster()
-    plan = planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+    plan = plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW)
     assert read_plan(store, plan.uri).rules.step_pause_s == 0

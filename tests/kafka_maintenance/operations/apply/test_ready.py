@@ -3,8 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.checks import Unmet
 from controller_core.plans.request_znodes import Target
@@ -17,7 +19,7 @@ from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import request_stop
 from kafka_maintenance.operations.apply.parked import wants_its_run
-from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas
+from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas, recorded_min_insync_replicas
 from kafka_maintenance.operations.errors import (
     ClusterBusyError,
     PlanStaleError,
@@ -25,8 +27,9 @@ from kafka_maintenance.operations.errors import (
     StoppedError,
     StoppedForGoodError,
 )
-from kafka_maintenance.operations.plans import make as planning
-from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.plans.drain import plan_drain
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
+from kafka_maintenance.operations.plans.store import StoredPlan, read_plan
 from kafka_maintenance.operations.record import receipts as receipts_module
 from kafka_maintenance.operations.record.receipts import read_events
 from tests.broker_ids import ids
@@ -142,10 +145,10 @@ def test_a_run_that_waits_for_the_cluster_leaves_its_worker_too_and_its_time_goe
     assert len(world.wrote) == 2
 
 
-def last_wave_of_one(store: Any, world: Any) -> planning.StoredPlan | None:
+def last_wave_of_one(store: Any, world: Any) -> StoredPlan | None:
     world.topic("lone", ((2,), 2, (2,)))
     waves = [[Target("lone", 0, ids(3))], [Target("old", 0, ids(3, 1))]]
-    return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW)
+    return plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW)
 
 
 def test_a_run_that_is_woken_while_the_broker_of_all_that_is_left_is_away_leaves_again():
@@ -212,12 +215,12 @@ def test_a_run_that_stays_leaves_the_lock_to_the_plan_that_repairs_what_it_waits
 
     def repair() -> None:
         assert left_behind(world) == []
-        drain = planning.plan_drain(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+        drain = plan_drain(store, "demo", zookeeper=world.zookeeper(), now=NOW)
         apply(store, drain, world)
 
     stop = Waits(lambda: None, repair)
     apply(store, plan, world, stop=stop, step_timeout_s=600.0)
-    assert stop.deeds == []
+    assert stop.actions == []
     assert events(store, plan) == ["started", *CARRIED_OUT[1:4], "waiting", *CARRIED_OUT[1:]]
 
 
@@ -232,7 +235,7 @@ def test_a_run_that_stays_waits_for_the_lock_where_another_plan_has_it_by_then()
 
     stop = Waits(opened_while_another_plan_has_the_lock, lambda: held.pop().__exit__(None, None, None))
     apply(store, plan, world, window=window, stop=stop)
-    assert (held, stop.deeds) == ([], [])
+    assert (held, stop.actions) == ([], [])
     assert events(store, plan)[-1] == "done"
 
 
@@ -280,7 +283,7 @@ def test_a_step_waits_for_what_fell_under_min_isr_where_as_many_were_under_repli
 
     stop = Waits(lambda: world.set_state("old", 0, leader=1, isr=(1, 2)))
     apply(store, plan, world, zookeeper=AfterFirst(world, another), stop=stop, step_timeout_s=600.0)
-    assert stop.deeds == []
+    assert stop.actions == []
     began = next(each for each in read_events(store, "demo", plan.digest) if each.event == "started")
     assert (began.detail["under_replicated"], began.detail["under_min_isr"]) == (1, 0)
     (told,) = waits_recorded(store, plan)
@@ -299,3 +302,17 @@ def test_min_insync_replicas_are_the_topics_own_or_those_of_all_brokers():
     found = min_insync_replicas(world.own, {"old", "orders", "bad", "spaced", "refused"})
     assert found == {"old": 3, "orders": 2, "bad": 2, "spaced": 4, "refused": 2}
     assert min_insync_replicas(world.own, ()) == {}
+    recorded = [
+        ("brokers", "<default>", "2"),
+        ("topics", "old", "3"),
+        ("topics", "spaced", " 4"),
+        ("topics", "refused", "0"),
+    ]
+    rows = [
+        {"entity_type": kind, "entity_name": name, "key": "min.insync.replicas", "value": value}
+        for kind, name, value in recorded
+    ]
+    rows.append({"entity_type": "topics", "entity_name": "bad", "key": "retention.ms", "value": "7"})
+    configs = pa.Table.from_pylist(rows, schema=TABLES["configs"])
+    assert recorded_min_insync_replicas(configs, set(found)) == found
+    assert recorded_min_insync_replicas(configs.slice(1), {"old", "orders"}) == {"old": 3}

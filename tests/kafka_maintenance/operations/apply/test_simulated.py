@@ -13,7 +13,8 @@ from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.drain import plan_drain
+from kafka_maintenance.operations.plans.store import StoredPlan
 from tests.kafka_maintenance.operations.apply.on_simulated import (
     NOW,
     deletion,
@@ -33,7 +34,7 @@ def cluster(request: pytest.FixtureRequest) -> SimulatedCluster:
 
 @pytest.mark.parametrize("make", [elections, moves, proposed, deletion])
 def test_kafka_does_what_was_predicted(
-    cluster: SimulatedCluster, make: Callable[[MemoryStore, SimulatedCluster], planning.StoredPlan | None]
+    cluster: SimulatedCluster, make: Callable[[MemoryStore, SimulatedCluster], StoredPlan | None]
 ):
     store = MemoryStore()
     plan = make(store, cluster)
@@ -68,7 +69,7 @@ def test_a_hanging_controller_is_replaced_and_what_it_was_asked_for_is_done(clus
     partition = TopicPartition("orders", 0)
     store, zookeeper = MemoryStore(), session(cluster)
     zookeeper.create(znode.PREFERRED_REPLICA_ELECTION, encode_preferred_replica_election([partition]))
-    plan = planning.plan_drain(store, "demo", zookeeper=zookeeper, kafka_version=cluster.dialect.version, now=NOW)
+    plan = plan_drain(store, "demo", zookeeper=zookeeper, kafka_version=cluster.dialect.version, now=NOW)
     assert plan is not None
     apply_plan(
         store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann", zookeeper=zookeeper, now=NOW
@@ -90,9 +91,9 @@ def test_a_hanging_controller_is_replaced_and_its_notifications_are_drained(clus
     with_version = {"kafka_version": cluster.dialect.version, "zookeeper": zookeeper, "now": NOW}
     if parse_version(cluster.dialect.version) < (1, 1, 0):
         with pytest.raises(RefusedError, match=r"expected Kafka 1\.1 or newer"):
-            planning.plan_drain(store, "demo", **with_version)
+            plan_drain(store, "demo", **with_version)
         return
-    plan = planning.plan_drain(store, "demo", **with_version)
+    plan = plan_drain(store, "demo", **with_version)
     assert plan is not None
     apply_plan(
         store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann", zookeeper=zookeeper, now=NOW

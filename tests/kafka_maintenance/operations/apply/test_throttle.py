@@ -14,10 +14,19 @@ from controller_core.znodes.configs import ConfigZnode, encode_config
 from kafka_maintenance.operations.apply import throttle as throttle_module
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.apply.throttle import left_over
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, RefusedError, StoppedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
+from kafka_maintenance.operations.record.receipts import read_events
 from tests.broker_ids import ids
-from tests.kafka_maintenance.operations.apply.applying import apply, draining, elections, events, planned
+from tests.kafka_maintenance.operations.apply.applying import (
+    ActsAfter,
+    apply,
+    draining,
+    elections,
+    events,
+    planned,
+)
 from tests.kafka_maintenance.operations.apply.killed_run import Killed, killing
 from tests.kafka_maintenance.operations.apply.one_wave import OLD_0
 from tests.kafka_maintenance.operations.apply.throttled import (
@@ -49,7 +58,7 @@ def test_the_throttle_is_there_while_kafka_works_and_taken_back_afterwards():
 
 def test_a_plan_without_a_throttle_touches_no_config():
     store, world, plan = planned(throttled)
-    free = planning.plan_reassignment(store, "demo", waves=[[Target(*OLD_0, ids(3, 1))]], zookeeper=world.zookeeper())
+    free = plan_reassignment(store, "demo", waves=[[Target(*OLD_0, ids(3, 1))]], zookeeper=world.zookeeper())
     assert free is not None
     assert "Throttle: each broker sends and receives at most 10,000,000 bytes" in plan.markdown
     assert "without a throttle, as fast as the brokers can" in free.markdown
@@ -116,7 +125,7 @@ def test_a_run_killed_at_any_event_leaves_no_throttle_to_stay(after, by):
     assert configs(world) in (BEFORE, AFTER)
 
 
-def test_what_somebody_else_set_or_changed_stays():
+def test_what_somebody_else_set_or_changed_stays(caplog):
     store, world, plan = planned(throttled)
     data = encode_config(ConfigZnode({FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}))
     world.own.set("/config/topics/old", data, ANY_VERSION)
@@ -128,6 +137,79 @@ def test_what_somebody_else_set_or_changed_stays():
     apply(store, plan, world)
     assert configs(world)["topics/old"] == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
     assert configs(world)["brokers/2"] == {LEADER_RATE: "99"}
+    assert "left as somebody else set it: brokers/2 (leader.replication.throttled.rate)" in caplog.text
+    assert read_events(store, "demo", plan.digest)[-2].detail["left_alone"] == ["brokers/2"]
+
+
+UNREADABLE = [
+    pytest.param(b"{", id="no JSON"),
+    pytest.param(b'{"version":1,"config":{"a":1}}', id="no text"),
+]
+
+
+@pytest.mark.parametrize("entity", ["topics/old", "brokers/1"])
+@pytest.mark.parametrize("data", UNREADABLE)
+def test_a_config_that_cannot_be_read_refuses_the_throttle_with_a_record(data, entity):
+    store, world, plan = planned(throttled)
+    world.own.set(f"/config/{entity}", data, ANY_VERSION)
+    with pytest.raises(
+        RefusedError, match=f"step 1 of 1: not asked: its throttle was not set: /config/{entity} cannot"
+    ):
+        apply(store, plan, world)
+    assert (events(store, plan), world.wrote) == (["started", "intended", "refused"], [])
+
+
+@pytest.mark.parametrize("entity", ["topics/old", "brokers/1"])
+@pytest.mark.parametrize("data", UNREADABLE)
+def test_a_config_that_cannot_be_read_any_more_holds_up_no_plan(data, entity, caplog):
+    store, world, plan = under_way()
+    world.own.set(f"/config/{entity}", data, ANY_VERSION)
+    world.finish(OLD_0)
+    apply(store, plan, world)
+    last = read_events(store, "demo", plan.digest)[-2]
+    assert (last.event, last.detail["left_alone"]) == ("unthrottled", [entity])
+    assert f"not taken back, left as it is: /config/{entity} cannot be read" in caplog.text
+    assert left_over(store, "demo") == ()
+    world.own.set(f"/config/{entity}", encode_config(ConfigZnode(AFTER[entity])), ANY_VERSION)
+    assert configs(world) == AFTER
+
+
+def test_what_somebody_sets_before_our_write_stays():
+    """What is put back afterwards is what was recorded: ours may stand only where that was."""
+    store, world, plan = planned(throttled)
+    theirs = {
+        "topics/old": {"retention.ms": "7", FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"},
+        "brokers/1": {LEADER_RATE: "99"},
+    }
+
+    def act() -> None:
+        for entity, overrides in theirs.items():
+            world.own.set(f"/config/{entity}", encode_config(ConfigZnode(overrides)), ANY_VERSION)
+
+    world.slow = True
+    with pytest.raises(NotFinishedError):
+        apply(ActsAfter(store, {"-throttled.json": act}), plan, world)
+    assert configs(world) == {**DURING, **theirs, "brokers/1": {**OURS, LEADER_RATE: "99"}}
+    world.finish(OLD_0)
+    apply(store, plan, world)
+    assert configs(world) == {**AFTER, **theirs}
+
+
+def test_a_topic_that_is_deleted_before_our_write_gets_no_config():
+    store, world, plan = planned(throttled)
+    theirs = (
+        "/config/topics/old",
+        *(f"{znode.topic_path('old')}{each}" for each in ("/partitions/0/state", "/partitions/0", "/partitions", "")),
+    )
+
+    def act() -> None:
+        for path in theirs:
+            world.own.delete(path, ANY_VERSION)
+
+    with pytest.raises(ClusterBusyError, match="no such topic"):
+        apply(ActsAfter(store, {"-throttled.json": act}), plan, world)
+    assert configs(world) == {entity: config for entity, config in AFTER.items() if entity != "topics/old"}
+    assert (world.own.exists(EXECUTION_PATH), left_over(store, "demo")) == (None, ())
 
 
 def test_a_config_that_changes_meanwhile_is_read_again():
@@ -195,7 +277,7 @@ def test_a_run_that_lost_its_lock_changes_no_config():
 
 def test_folders_that_old_brokers_do_not_make_are_made():
     store, world, plan = planned(throttled)
-    world.own.delete("/config/brokers/1", ANY_VERSION)
-    world.own.delete("/config/brokers", ANY_VERSION)
+    for path in ("/config/brokers/1", "/config/brokers", "/config/changes"):
+        world.own.delete(path, ANY_VERSION)
     apply(store, plan, world)
     assert configs(world)["brokers/3"] == {}

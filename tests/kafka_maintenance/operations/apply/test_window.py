@@ -14,8 +14,8 @@ from kafka_maintenance.operations.errors import (
     StillUnderWayError,
     StoppedError,
 )
-from kafka_maintenance.operations.plans import make as planning
-from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.plans.elections import plan_elections
+from kafka_maintenance.operations.plans.store import StoredPlan, read_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.operations.apply.applying import (
     NOW,
@@ -32,8 +32,8 @@ from tests.kafka_maintenance.operations.apply.killed_run import Killed, killing
 from tests.kafka_maintenance.operations.apply.waiting import CLOSED, Waits, Window, waits_recorded
 
 
-def one_a_minute(store: Any, world: Any) -> planning.StoredPlan | None:
-    return planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW, elections_per_minute=1)
+def one_a_minute(store: Any, world: Any) -> StoredPlan | None:
+    return plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW, elections_per_minute=1)
 
 
 def in_vain(store: Any, world: Any, plan: Any) -> None:
@@ -82,7 +82,7 @@ def test_a_later_step_waits_for_the_change_window_for_longer_than_a_step_may_tak
     window = Window()
     stop = Waits(lambda: None, lambda: None, window.open)
     apply(store, plan, world, window=window, stop=stop, step_timeout_s=0.0)
-    assert stop.deeds == []
+    assert stop.actions == []
     (told,) = waits_recorded(store, plan)
     assert (told.step, told.detail["awaits"]) == (1, "window")
     assert CLOSED in told.detail["reasons"][0]
@@ -93,7 +93,7 @@ def test_a_later_step_waits_for_the_change_window_for_longer_than_a_step_may_tak
 def test_a_run_that_waits_for_its_window_can_be_stopped():
     store, world, plan = planned(moves)
     stop = Waits()
-    stop.deeds = [lambda: stop.ask("Ctrl-C")]
+    stop.actions = [lambda: stop.ask("Ctrl-C")]
     with pytest.raises(StoppedError, match=r"step 2 of 2: stopped \(Ctrl-C\): nothing of it was asked"):
         apply(store, plan, world, window=Window(), stop=stop)
     assert len(world.wrote) == 1

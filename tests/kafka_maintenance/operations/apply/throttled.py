@@ -15,7 +15,8 @@ from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from controller_core.znodes import paths as znode
 from controller_core.znodes.configs import ConfigZnode, encode_config
 from kafka_maintenance.operations.errors import NotFinishedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
+from kafka_maintenance.operations.plans.store import StoredPlan
 from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, planned
@@ -26,14 +27,14 @@ BEFORE = {"topics/old": {"retention.ms": "7"}, "brokers/1": {LEADER_RATE: "5"}}
 AFTER = {**BEFORE, "brokers/2": {}, "brokers/3": {}}
 
 
-def throttled(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+def throttled(store: MemoryStore, world: KafkaWorld) -> StoredPlan | None:
     """`old-0` goes from [1, 2] to [3, 1]; broker 1 has a rate of its own."""
     for path in ("/config/topics", "/config/brokers", znode.CONFIG_CHANGES):
         world.own.create(path, make_parents=True)
     world.own.create("/config/topics/old", encode_config(ConfigZnode({"retention.ms": "7"})))
     world.own.create("/config/brokers/1", encode_config(ConfigZnode({LEADER_RATE: "5"})))
     waves = [[Target(*OLD_0, ids(3, 1))]]
-    return planning.plan_reassignment(
+    return plan_reassignment(
         store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=RATE
     )
 

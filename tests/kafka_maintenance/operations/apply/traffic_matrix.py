@@ -38,7 +38,11 @@ from kafka_maintenance.operations.apply.execution import Road
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.deletions import plan_deletions
+from kafka_maintenance.operations.plans.drain import plan_drain
+from kafka_maintenance.operations.plans.elections import plan_elections
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
+from kafka_maintenance.operations.plans.store import StoredPlan
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
@@ -114,7 +118,7 @@ class Matrix:
         if fault == "another tool moves a topic beside":
             create_topic(self.kafka, BESIDE, {0: (1, 2, 3)})
         self.fill(sorted({each for wave in waves for each in wave}))
-        plan = planning.plan_reassignment(
+        plan = plan_reassignment(
             self.store, CLUSTER, waves=[[Target(*each, to) for each, to in wave.items()] for wave in waves], zookeeper=self.where,
             throttle_bytes_per_s=RATE_BYTES_PER_S, kafka_version=self.kafka.version,
         )  # fmt: skip
@@ -134,7 +138,7 @@ class Matrix:
             moved_s = time.monotonic() - begun_s
             self.whole(partitions)
             self.uses_both_log_directories()
-            elections = planning.plan_elections(self.store, CLUSTER, topics=[self.topic], zookeeper=self.where)
+            elections = plan_elections(self.store, CLUSTER, topics=[self.topic], zookeeper=self.where)
             if elections is not None:
                 self.carry_out(elections, "undisturbed")
             for writer in writers:
@@ -145,7 +149,7 @@ class Matrix:
         written = sum((each.acknowledged for each in writers), Counter())
         missing = sum(max(0, written[each] + RECORDS - counts[each.partition]) for each in partitions)
         again = [each for each in readers.offsets if each.startswith("idempotent") and len(readers.offsets[each]) > 1]
-        deletion = planning.plan_deletions(
+        deletion = plan_deletions(
             self.store, CLUSTER, topics=[self.topic], zookeeper=self.where, kafka_version=self.kafka.version
         )
         self.carry_out(deletion, "undisturbed")
@@ -174,7 +178,7 @@ class Matrix:
         folders = self.kafka[JBOD_BROKER].settings()["log.dirs"].split(",")
         assert all(list(Path(each).glob(f"{self.topic}-[0-9]")) for each in folders), folders
 
-    def carry_out(self, plan: planning.StoredPlan | None, fault: str) -> tuple[int, int]:
+    def carry_out(self, plan: StoredPlan | None, fault: str) -> tuple[int, int]:
         """Runs the plan, disturbed in its first step, until it is done: how many runs that took, what its receipt excepts."""
         assert plan is not None
         runs, ended, exceptions = 0, "again", 0
@@ -212,12 +216,12 @@ class Matrix:
         assert told.done, f"{self.kafka.version}, {fault}: {told.text}"
         return runs, exceptions
 
-    def clear_what_lingers(self, plan: planning.StoredPlan, run: Any) -> None:
+    def clear_what_lingers(self, plan: StoredPlan, run: Any) -> None:
         """As the record says: by a forced re-election, which is a plan of its own, beside the run that waits for it."""
         while run.is_alive():
             last = read_events(self.store, CLUSTER, plan.digest)[-1]
             if last.event == "waiting" and "names only partitions that do not exist" in str(last.detail["reasons"]):
-                drain = planning.plan_drain(self.store, CLUSTER, zookeeper=self.where, kafka_version=self.kafka.version)
+                drain = plan_drain(self.store, CLUSTER, zookeeper=self.where, kafka_version=self.kafka.version)
                 if drain is not None:  # else the controller has removed it meanwhile
                     self.say(
                         "  the next step waits for a request that names only partitions that do not exist: cleared"
@@ -226,7 +230,7 @@ class Matrix:
                 return
             run.join(1.0)
 
-    def events(self, plan: planning.StoredPlan) -> list[str]:
+    def events(self, plan: StoredPlan) -> list[str]:
         return [str(each.event) for each in read_events(self.store, CLUSTER, plan.digest)]
 
     @contextmanager

@@ -20,15 +20,15 @@ class Clock:
 
 
 class Waits(Stop):
-    """Each wait does the next of the deeds, without waiting."""
+    """Each wait does the next of the actions, without waiting."""
 
-    def __init__(self, *deeds) -> None:
+    def __init__(self, *actions) -> None:
         super().__init__()
-        self.deeds = list(deeds)
+        self.actions = list(actions)
 
     def wait(self, seconds: float) -> None:
-        if self.deeds:
-            self.deeds.pop(0)()
+        if self.actions:
+            self.actions.pop(0)()
 
 
 class AfterFirst(MemoryZooKeeper):

@@ -1,5 +1,6 @@
 """The report on ISR-change notifications: how many, how old, of what, and whether anybody will take them."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.cluster.isr_notifications import report
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
-from kafka_maintenance.operations.plans.make import plan_drain
+from kafka_maintenance.operations.plans.drain import plan_drain
 from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -87,14 +88,15 @@ def test_a_newer_protocol_writes_none():
     assert "an empty directory is normal" in found.text
 
 
-def test_a_request_for_what_is_gone_is_said():
+@pytest.mark.parametrize("name", ["gone", "", "/", "orders/partitions", "a\0b", "..", "x" * 300])
+def test_a_request_for_what_is_gone_is_said(name):
     world = cluster()
     world.hangs = True
-    path = znode.REASSIGN_PARTITIONS
-    world.own.create(path, b'{"version":1,"partitions":[{"topic":"gone","partition":0,"replicas":[1]}]}')
+    path, partitions = znode.REASSIGN_PARTITIONS, [{"topic": name, "partition": 0, "replicas": [1]}]
+    world.own.create(path, json.dumps({"version": 1, "partitions": partitions}).encode())
     found = report(zookeeper=world.zookeeper())
     assert found.requests == (path,)
-    assert f"{path} names only partitions that are gone (gone-0; 1 in all)" in found.text
+    assert f"{path} names only partitions that are gone ({name}-0; 1 in all)" in found.text
 
 
 def test_a_request_that_is_not_begun_is_said_from_an_age_on():

@@ -15,7 +15,7 @@ from kafka_maintenance.demo.cluster import (
 )
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
 from kafka_maintenance.operations.cluster import isr_notifications
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.drain import plan_drain
 from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until
 
@@ -45,7 +45,7 @@ def test_lingering_notifications_of_real_leaders_are_drained():
             assert set(report.partitions) & set(troubled.partitions)
 
             store = MemoryStore()
-            plan = planning.plan_drain(store, "demo", zookeeper=ClusterAddress(kafka.zookeeper_connect), age_min_s=0.0)
+            plan = plan_drain(store, "demo", zookeeper=ClusterAddress(kafka.zookeeper_connect), age_min_s=0.0)
             assert plan is not None
             apply_plan(
                 store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann",
