@@ -40,28 +40,28 @@ from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.plans.seen import see
 from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_raw
 
-Deed = Callable[[SimulatedCluster], None]
+Action = Callable[[SimulatedCluster], None]
 """What happens to the cluster; raises BadInputError where it cannot."""
 _LOADED: Final = ("/brokers/topics", "/config/topics", "/config/brokers", DELETE_TOPICS)
 _REQUESTS: Final = frozenset({REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION})
 
 
 def explain(
-    store: ObjectStore, cluster: str, deed: Deed, *, manifest: str | None = None, kafka_version: str | None = None
+    store: ObjectStore, cluster: str, action: Action, *, manifest: str | None = None, kafka_version: str | None = None
 ) -> tuple[str, ...]:
-    """The lines that the controller would log after the deed; empty where nothing changes its state.
+    """The lines that the controller would log after the action; empty where nothing changes its state.
 
     Args:
         store: of the snapshots.
         cluster: its name.
-        deed: what happens.
+        action: what happens.
         manifest: address of the snapshot's manifest; None: the newest one.
         kafka_version: of the brokers; None: the oldest that explains what is seen.
 
     Raises:
-        BadInputError: no snapshot, no registered broker, or the deed does not fit the cluster.
+        BadInputError: no snapshot, no registered broker, or the action does not fit the cluster.
     """
-    seen = see(store, cluster, manifest, None, kafka_version, None)
+    seen = see(store, cluster, manifest=manifest, kafka_version=kafka_version)
     snapshot = seen.origin.snapshot
     assert snapshot is not None, "no live read was asked for"
     observed = seen.observed
@@ -87,7 +87,7 @@ def explain(
         pass
     world.settle()
     lines.clear()
-    deed(world)
+    action(world)
     world.settle()
     return tuple(lines)
 
@@ -107,91 +107,91 @@ def _tree(raw: pa.Table, epoch: int) -> MemoryServer:
     return server
 
 
-# ------------------------------------------------------------------------------------------------------------ deeds
+# ------------------------------------------------------------------------------------------------------------ actions
 
 
-def broker_fails(broker: int) -> Deed:
+def broker_fails(broker: int) -> Action:
     """A broker's session ends."""
 
-    def deed(world: SimulatedCluster) -> None:
+    def action(world: SimulatedCluster) -> None:
         world.stop_broker(_running(world, broker))
 
-    return deed
+    return action
 
 
-def broker_starts(broker: int) -> Deed:
+def broker_starts(broker: int) -> Action:
     """A broker registers."""
 
-    def deed(world: SimulatedCluster) -> None:
+    def action(world: SimulatedCluster) -> None:
         if broker in world.nodes:
             raise BadInputError(f"broker {broker} does not start: it is registered; --broker-fails lets it end")
         world.start_broker(BrokerId(broker))
         world.followers_catch_up = True
 
-    return deed
+    return action
 
 
-def broker_shuts_down(broker: int) -> Deed:
+def broker_shuts_down(broker: int) -> Action:
     """A broker asks for a controlled shutdown, and ends when it is answered."""
 
-    def deed(world: SimulatedCluster) -> None:
+    def action(world: SimulatedCluster) -> None:
         node = world.nodes[_running(world, broker)]
         world.ask_controlled_shutdown(BrokerId(broker), node.broker.epoch)
         world.settle()
         world.stop_broker(BrokerId(broker))
 
-    return deed
+    return action
 
 
-def elect_preferred(partitions: Iterable[TopicPartition]) -> Deed:
+def elect_preferred(partitions: Iterable[TopicPartition]) -> Action:
     """The preferred leaders of these partitions are elected."""
 
-    def deed(world: SimulatedCluster) -> None:
+    def action(world: SimulatedCluster) -> None:
         chosen = _known(world, partitions)
         world.tools.zookeeper.create(PREFERRED_REPLICA_ELECTION, encode_preferred_replica_election(chosen))
 
-    return deed
+    return action
 
 
-def reassign(targets: dict[TopicPartition, tuple[BrokerId, ...]]) -> Deed:
+def reassign(targets: dict[TopicPartition, tuple[BrokerId, ...]]) -> Action:
     """Partitions get other replicas."""
 
-    def deed(world: SimulatedCluster) -> None:
+    def action(world: SimulatedCluster) -> None:
         _known(world, targets)
         world.tools.zookeeper.create(REASSIGN_PARTITIONS, encode_reassign_partitions(targets))
         world.followers_catch_up = True
 
-    return deed
+    return action
 
 
-def delete_topic(topic: str) -> Deed:
+def delete_topic(topic: str) -> Action:
     """A topic's deletion is asked for."""
 
-    def deed(world: SimulatedCluster) -> None:
+    def action(world: SimulatedCluster) -> None:
         if not world.tools.exists(topic_path(topic)):
             raise BadInputError(f"topic {topic!r} is not deleted: the snapshot has none of that name")
         world.tools.zookeeper.create(delete_topic_path(topic), encode_delete_topic())
 
-    return deed
+    return action
 
 
-def carry_out(requests: Iterable[Request]) -> Deed:
+def carry_out(requests: Iterable[Request]) -> Action:
     """Each request of a plan is made when the one before is done.
 
     Raises:
         BadInputError: one of them is not a request to the controller, but takes its place or ends it.
     """
-    deeds = [_deed_of(request) for request in requests]
+    actions = [_action_of(request) for request in requests]
 
-    def deed(world: SimulatedCluster) -> None:
-        for each in deeds:
+    def action(world: SimulatedCluster) -> None:
+        for each in actions:
             each(world)
             world.settle()
 
-    return deed
+    return action
 
 
-def _deed_of(request: Request) -> Deed:
+def _action_of(request: Request) -> Action:
     match request:
         case CreatePreferredReplicaElection(partitions=partitions):
             return elect_preferred(partitions)

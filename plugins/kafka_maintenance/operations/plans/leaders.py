@@ -6,7 +6,6 @@ Always from a live read: an ISR of a snapshot is no promise. Making one writes n
 import math
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
@@ -27,7 +26,7 @@ from controller_core.plans.request_znodes import LeaderMove
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.observe import observe, session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
-from kafka_maintenance.operations.plans.seen import require_topics
+from kafka_maintenance.operations.plans.seen import matches, require_topics
 from kafka_maintenance.operations.plans.sizes import Sizes
 from kafka_maintenance.operations.plans.store import StoredPlan, store_plan
 from spark_jobs.planner.errors import SolverFailedError
@@ -91,7 +90,7 @@ def plan_leader_moves(
     else:
         avoided = _avoided(cluster, observed, brokers, racks)
         chosen = choose_leader_moves(observed, avoided)
-        moves = [move for move in chosen.moves if _matches(move.partition.topic, topics)]
+        moves = [move for move in chosen.moves if matches(move.partition.topic, topics)]
         left_out = chosen.left_out
     made = leader_moves_plan(observed, Origin(cluster), moves, left_out=left_out, remarks=remarks)
     if isinstance(made, Refused):
@@ -114,7 +113,7 @@ def _spread(
             f"nothing planned for {cluster!r}: the size of every partition and a tolerance from 0 on expected, e.g. 0.1, found {found}; correct it"
         )
     led = [
-        Led(state.leader, _others(observed, each) if _matches(each.topic, topics) else (), by_bytes.sizes[each])
+        Led(state.leader, _others(observed, each) if matches(each.topic, topics) else (), by_bytes.sizes[each])
         for each, state in states.items()
     ]
     try:
@@ -170,7 +169,3 @@ def _require_known(
         raise BadInputError(
             f"nothing planned for {cluster!r}: expected partitions with a leader, found {problem}; correct it"
         )
-
-
-def _matches(topic: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(topic, pattern) for pattern in patterns)

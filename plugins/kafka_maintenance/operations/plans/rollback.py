@@ -3,27 +3,37 @@
 Source: docs/operations.md, "Rollback".
 """
 
-from datetime import datetime
+from collections.abc import Mapping
+from typing import Final, Unpack
+
+from msgspec import structs
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.plans.headroom import Headroom
 from controller_core.plans.kinds import reassignment_plan
-from controller_core.plans.plan import PlanKind
+from controller_core.plans.plan import Plan, PlanKind
 from controller_core.plans.rules import Throttle
+from controller_core.plans.verdicts import without
 from controller_core.plans.way_back import way_back
-from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.plans.planner import with_prediction
-from kafka_maintenance.operations.plans.seen import see, store_made
-from kafka_maintenance.operations.plans.store import StoredPlan, find_plan, read_plan
-from kafka_maintenance.operations.record.receipts import EventKind, asked_steps, trusted_events
+from kafka_maintenance.operations.plans.seen import Source, see, store_made
+from kafka_maintenance.operations.plans.store import StoredPlan, plan_named
+from kafka_maintenance.operations.record.entry import kind_in
+from kafka_maintenance.operations.record.receipts import (
+    EventKind,
+    asked_steps,
+    partitions_left_out,
+    trusted_events,
+)
 
-_NOT_UNDONE = {
+_NOT_UNDONE: Final[Mapping[str, str]] = {
     PlanKind.ELECT_PREFERRED_LEADERS: "a preferred election makes the first replica the leader again, which needs no undoing",
     PlanKind.DELETE_TOPICS: "what Kafka has deleted is gone; the recreation kit (`snapshots kit`) brings names and configs back",
     PlanKind.MOVE_LEADERS: "plan a move of leaders, or an election, back to where they were",
     PlanKind.DRAIN_ISR_NOTIFICATIONS: "a re-election of the controller leaves nothing that could be undone",
+    "restore": "`kafka-maintenance restore` of a snapshot that was taken before it brings back what was there",
+    "retain_snapshots": "a snapshot that was removed is gone, but where another store has a copy",
 }
 
 
@@ -32,33 +42,27 @@ def plan_rollback(
     cluster: str,
     digest: str,
     *,
-    manifest: str | None = None,
-    zookeeper: ClusterAddress | ZooKeeper | None = None,
     throttle_bytes_per_s: Throttle | Headroom = None,
-    kafka_version: str | None = None,
-    now: datetime | None = None,
+    **source: Unpack[Source],
 ) -> StoredPlan | None:
     """Back to the replica lists of before the plan `digest`, for all that was asked of Kafka, wherever its run ended.
 
     The steps go back in the opposite order. A partition that is under way, or that somebody moved elsewhere since, is left out
-    with the reason.
+    with the reason. What the run itself left out was not asked for: it stays as it is, wherever somebody moved it.
 
     Args:
         store: where plan and record lie, and the new plan goes.
         cluster: its name in the store.
         digest: 64 hex digits of the plan that was begun.
-        manifest: address of a snapshot's manifest; None: the newest one, or a live read when `zookeeper` is given.
-        zookeeper: the cluster's address or a session; it is read live.
         throttle_bytes_per_s: how fast each broker may send, and receive, what is copied back, a band, or what each can spare; None: as fast as it can.
-        kafka_version: of the brokers; None: the oldest that explains what is seen.
-        now: the time, for a live read's folder; None: the clock's.
+        **source: what the plan is made from, as of `see`.
 
     Returns:
         The stored plan, or None when every partition has its former list.
 
     Raises:
         BadInputError: no such plan, or nothing of it was begun.
-        RefusedError: the plan is of a kind that cannot be undone, every partition is left out, the controller would not carry the way back out, or
+        RefusedError: the plan is of a kind that cannot be undone, every partition that has not its former list is left out, the controller would not carry the way back out, or
             the audit chain does not hold the record; with the reasons.
     """
     events = trusted_events(store, cluster, digest)
@@ -68,16 +72,15 @@ def plan_rollback(
             f"nothing to roll back on {cluster!r}: the store {store.uri} has no record that plan {digest!r} was begun; `kafka-maintenance "
             "executions list` names those that were"
         )
-    kind = PlanKind(started.detail["kind"])
-    if kind in _NOT_UNDONE:
-        raise RefusedError(f"no rollback of plan {digest[:12]} on {cluster!r}: {_NOT_UNDONE[kind]}")
-    undone = read_plan(store, find_plan(store, cluster=cluster, kind=kind, digest=digest).uri)
-    requested = asked_steps(events)
-    seen = see(store, cluster, manifest, zookeeper, kafka_version, now)
-    back = way_back(undone, requested, seen.observed)
-    if back.left_out and not back.waves:
-        reasons = [f"{each.subject} {each.reason}" for each in back.left_out]
-        raise RefusedError(f"no rollback of plan {digest[:12]} on {cluster!r}: {listed(reasons)}")
+    kind = kind_in(started.detail)
+    if kind != PlanKind.REASSIGN_PARTITIONS:
+        why = _NOT_UNDONE.get(kind, "only a reassignment can be rolled back, and its record is of something else")
+        raise RefusedError(f"no rollback of plan {digest[:12]} on {cluster!r}: {why}")
+    undone = plan_named(store, cluster=cluster, kind=kind, digest=digest)
+    asked = [without(step, partitions_left_out(events, number)) for number, step in enumerate(undone.steps)]
+    requested = [number for number in asked_steps(events) if asked[number].effects]
+    seen = see(store, cluster, **source)
+    back = way_back(structs.replace(undone, steps=tuple(asked)), requested, seen.observed)
     steps = ", ".join(str(number + 1) for number in requested) or "none"
     made = reassignment_plan(
         seen.observed,
@@ -90,4 +93,7 @@ def plan_rollback(
         ],
         throttle_bytes_per_s=throttle_bytes_per_s,
     )
+    if back.left_out and isinstance(made, Plan) and not made.steps:
+        reasons = [f"{each.subject} {each.reason}" for each in back.left_out]
+        raise RefusedError(f"no rollback of plan {digest[:12]} on {cluster!r}: {listed(reasons)}")
     return store_made(store, with_prediction(made, seen), seen)

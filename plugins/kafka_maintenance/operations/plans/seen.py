@@ -3,10 +3,11 @@
 Source: docs/operations.md, "The plan".
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, TypedDict
 
 from msgspec import structs
 
@@ -18,13 +19,15 @@ from controller_core.context.context import ControllerContext
 from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import Dialect, Evidence, detect_version, dialect_for
 from controller_core.model.errors import ObjectMissingError
-from controller_core.model.partitions import BrokerId
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.checks import unmet
-from controller_core.plans.conditions import ZooKeeperControllerRules
+from controller_core.plans.conditions import AssignedTo, ZooKeeperControllerRules
 from controller_core.plans.kinds import Origin, Refused
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, SnapshotReference
 from controller_core.ports.zookeeper import ZooKeeper
+from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas, recorded_min_insync_replicas
 from kafka_maintenance.operations.cluster.observe import observe, observe_tables, session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.plans.store import StoredPlan, store_plan
@@ -34,22 +37,35 @@ _TABLES: Final = ("partitions", "topics", "brokers", "requests", "notifications"
 
 
 class Seen(NamedTuple):
-    """What a plan is made from, for whom, the folder (a key prefix) that it is stored under, and what is doubtful."""
+    """What a plan is made from, for whom, the folder (a key prefix) that it is stored under, what is doubtful, and what tells
+    min.insync.replicas of topics.
+    """
 
     observed: Observation
     origin: Origin
     folder: str
     dialect: Dialect
     doubt: str | None = None
+    min_isr: Callable[[Collection[str]], Mapping[str, int]] = lambda _: {}
+
+
+class Source(TypedDict, total=False):
+    """What `see` reads, and a function that makes a plan passes on: `see` says what each one means."""
+
+    manifest: str | None
+    zookeeper: ClusterAddress | ZooKeeper | None
+    kafka_version: str | None
+    now: datetime | None
 
 
 def see(
     store: ObjectStore,
     cluster: str,
-    manifest: str | None,
-    zookeeper: ClusterAddress | ZooKeeper | None,
-    kafka_version: str | None,
-    now: datetime | None,
+    *,
+    manifest: str | None = None,
+    zookeeper: ClusterAddress | ZooKeeper | None = None,
+    kafka_version: str | None = None,
+    now: datetime | None = None,
 ) -> Seen:
     """The cluster as a plan is made from it: live where an address or a session is given and no snapshot is named.
 
@@ -69,8 +85,14 @@ def see(
             observed = observe(opened_session)
         day = (now or datetime.now(UTC)).astimezone(UTC).date()
         folder = f"v1/cluster={cluster}/date={day}/live/"
-        return Seen(observed, Origin(cluster), folder, dialect_of(observed, kafka_version))
+        dialect = dialect_of(observed, kafka_version)
+        return Seen(observed, Origin(cluster), folder, dialect, min_isr=partial(_min_isr_now, zookeeper))
     return _see_in_snapshot(store, cluster, manifest, kafka_version)
+
+
+def matches(topic: str, patterns: Collection[str]) -> bool:
+    """Whether one of these shell patterns matches the topic; without any, every topic is meant."""
+    return not patterns or any(fnmatchcase(topic, pattern) for pattern in patterns)
 
 
 def require_topics(cluster: str, observed: Observation, patterns: Iterable[str]) -> None:
@@ -129,7 +151,17 @@ def _see_in_snapshot(store: ObjectStore, cluster: str, address: str | None, kafk
     doubt = None
     if not manifest.consistent:
         doubt = f"The snapshot is not of one moment ({manifest.reason}); what differs is refused when it is applied."
-    return Seen(observed, origin, f"{manifest.prefix}/", dialect_of(observed, kafka_version), doubt)
+    dialect = dialect_of(observed, kafka_version)
+    return Seen(observed, origin, f"{manifest.prefix}/", dialect, doubt, partial(_min_isr_in_snapshot, store, manifest))
+
+
+def _min_isr_now(zookeeper: ClusterAddress | ZooKeeper, topics: Collection[str]) -> Mapping[str, int]:
+    with session(zookeeper) as opened_session:
+        return min_insync_replicas(opened_session, topics)
+
+
+def _min_isr_in_snapshot(store: ObjectStore, manifest: Manifest, topics: Collection[str]) -> Mapping[str, int]:
+    return recorded_min_insync_replicas(read_table(store, manifest, "configs"), topics)
 
 
 def _manifest(store: ObjectStore, cluster: str, address: str | None) -> Manifest:
@@ -179,6 +211,30 @@ def store_made(
         LeftOut(path, f"cannot be read: {what}") for path, what in sorted(seen.observed.unreadable.items())
     )
     made = structs.replace(made, left_out=(*made.left_out, *unreadable))
+    if not seen.dialect.min_isr_capped_by_replicas:
+        made = structs.replace(made, risks=(*_min_isr_risk(made, seen), *made.risks))
     if seen.doubt is not None:
         made = structs.replace(made, risks=(seen.doubt, *made.risks))
     return store_plan(store, made, seen.folder, proof=proof)
+
+
+def _min_isr_risk(made: Plan, seen: Seen) -> Iterator[str]:
+    """Which partitions a step leaves with fewer replicas than producers with acks=all need.
+
+    Source: Kafka 3.6 `Partition.appendRecordsToLeader`; KAFKA-15583 for 3.7.
+    """
+    fewer: dict[TopicPartition, int] = {}
+    for step in made.steps:
+        before = {each.partition: len(each.replicas) for each in step.expectations if isinstance(each, AssignedTo)}
+        for each in step.outcomes:
+            if isinstance(each, AssignedTo) and (size := len(each.replicas)) < before.get(each.partition, 0):
+                fewer[each.partition] = min(size, fewer.get(each.partition, size))
+    wanted = seen.min_isr({each.topic for each in fewer}) if fewer else {}
+    short = [each for each, size in fewer.items() if size < wanted.get(each.topic, 1)]
+    if short:
+        first = short[0]
+        yield (
+            f"{counted(len(short), 'partition', 'get')} fewer replicas than min.insync.replicas, {first} first ({fewer[first]}, and "
+            f"{wanted[first.topic]} are wanted): brokers older than Kafka 3.7 refuse from then on what producers with acks=all send. Lower the "
+            "setting first, or keep more replicas."
+        )

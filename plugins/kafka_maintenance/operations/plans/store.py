@@ -141,6 +141,18 @@ def find_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> St
     return load_plan(store, uri, kind=kind, cluster=cluster, digest=digest)
 
 
+def plan_named(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> Plan:
+    """The plan itself; errors as of `find_plan`.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        kind: of the plan.
+        digest: of the plan, SHA-256 in hex.
+    """
+    return read_plan(store, find_plan(store, cluster=cluster, kind=kind, digest=digest).uri)
+
+
 def uri_of_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> str:
     """Where the plan of that name lies; it is not read.
 
@@ -155,7 +167,7 @@ def uri_of_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> 
         InvalidPlanError: the name leads out of the folder of the cluster.
     """
     try:
-        key = store.get(_name_key(cluster, kind, _digest_in_full(digest))).decode()
+        key = store.get(_name_key(cluster, kind, require_digest(digest))).decode()
     except ObjectMissingError:
         raise BadInputError(
             f"plan not read: the store {store.uri} has no {kind} plan of {cluster!r} with digest {digest[:12]}; name another, or plan "
@@ -168,7 +180,12 @@ def uri_of_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> 
     return store.uri_of(key)
 
 
-def _digest_in_full(digest: str) -> str:
+def require_digest(digest: str) -> str:
+    """The digest, where it is one.
+
+    Raises:
+        BadInputError: it is not 64 hex digits.
+    """
     if not _DIGEST.fullmatch(digest):
         raise BadInputError(
             f"plan not read: expected its digest, 64 hex digits, found {digest[:100]!r}; copy it in full"

@@ -8,6 +8,7 @@ timestamp, Kafka 3.0); kafka-python `KafkaAdminClient`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any, NamedTuple
 
 from controller_core.model.partitions import TopicPartition
@@ -101,7 +102,8 @@ def use_of_topics(
 
     asked = f"use of {counted(len(topics), 'topic')} asked of the brokers at {brokers.bootstrap_servers}"
     since = (now or datetime.now(UTC)) - timedelta(days=unused_days)
-    partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+    partitions_of = {topic: [TopicPartition(topic, number) for number in range(topics[topic])] for topic in topics}
+    partitions = [*chain.from_iterable(partitions_of.values())]
     with admin_client(asked, brokers, timeout_s, UseUnknownError) as admin:
         try:
             newest, recent = _newest(admin, partitions), _written_since(admin, partitions, since)
@@ -115,13 +117,13 @@ def use_of_topics(
     sizes = sizes_from_log_dirs(brokers, timeout_s=timeout_s)
     return {
         topic: TopicUse(
-            byte_count=sum(sizes.get(each, 0) for each in partitions if each.topic == topic),
-            newest=max((when for each, when in newest.items() if each.topic == topic), default=None),
-            written_since=any(each.topic == topic for each in recent),
+            byte_count=sum(sizes.get(each, 0) for each in own),
+            newest=max((newest[each] for each in own if each in newest), default=None),
+            written_since=not recent.isdisjoint(own),
             groups=tuple(sorted(groups.get(topic, ()))),
             acls=acls[topic],
         )
-        for topic in topics
+        for topic, own in partitions_of.items()
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import TopicPartition
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.store import StoredPlan
 from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -28,7 +28,7 @@ def six_on_two_brokers() -> KafkaWorld:
     return world
 
 
-def plan_of(make: Any, world: KafkaWorld, store: MemoryStore | None = None, **what: Any) -> planning.StoredPlan:
+def plan_of(make: Any, world: KafkaWorld, store: MemoryStore | None = None, **what: Any) -> StoredPlan:
     plan = make(store or MemoryStore(), "demo", zookeeper=world.zookeeper(), now=NOW, **what)
     assert plan is not None
     return plan

@@ -6,19 +6,19 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.deletions import plan_deletions
 from tests.kafka_maintenance.operations.plans.made import ORDERS_0, cluster, plan_of
 
 
 def test_an_ineligible_topic_is_left_out_with_every_reason():
-    plan = plan_of(planning.plan_deletions, cluster(), topics=["pay", "old"], kafka_version="3.9")
+    plan = plan_of(plan_deletions, cluster(), topics=["pay", "old"], kafka_version="3.9")
     assert "* `old: old-0 has replicas on brokers [9]" in plan.markdown
     assert plan.count == 1
 
 
 def test_only_ineligible_topics_make_no_plan():
     with pytest.raises(RefusedError, match="no topic is eligible: old: old-0 has replicas"):
-        plan_of(planning.plan_deletions, cluster(), topics=["old"], kafka_version="3.9")
+        plan_of(plan_deletions, cluster(), topics=["old"], kafka_version="3.9")
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def test_a_topic_that_a_request_names_is_not_deleted(path, said):
     world.hangs = True
     world.own.create(path, b'{"version":1,"partitions":[{"topic":"pay","partition":0,"replicas":[3,2]}]}')
     with pytest.raises(RefusedError, match=f"no topic is eligible: pay: {said}"):
-        plan_of(planning.plan_deletions, world, topics=["pay"], kafka_version="3.9")
+        plan_of(plan_deletions, world, topics=["pay"], kafka_version="3.9")
 
 
 @pytest.mark.parametrize("path", [znode.topic_path("orders"), znode.state_path(ORDERS_0)])
 def test_a_topic_that_cannot_be_read_is_not_deleted(path):
     world = cluster()
     world.own.set(path, b"{", ANY_VERSION)
-    plan = plan_of(planning.plan_deletions, world, topics=["pay", "orders"], kafka_version="3.9")
+    plan = plan_of(plan_deletions, world, topics=["pay", "orders"], kafka_version="3.9")
     assert f"* `orders: {path}: " in plan.markdown
     assert "is not enough to judge it" in plan.markdown
     assert plan.count == 1
@@ -50,8 +50,8 @@ def test_a_topic_that_cannot_be_read_is_not_deleted(path):
 
 def test_an_unknown_topic_is_refused():
     with pytest.raises(RefusedError, match="topic nope: expected a topic of this cluster"):
-        plan_of(planning.plan_deletions, cluster(), topics=["nope"], kafka_version="3.9")
+        plan_of(plan_deletions, cluster(), topics=["nope"], kafka_version="3.9")
 
 
 def test_nothing_is_deleted_that_nobody_named():
-    assert planning.plan_deletions(MemoryStore(), "demo", zookeeper=cluster().zookeeper()) is None
+    assert plan_deletions(MemoryStore(), "demo", zookeeper=cluster().zookeeper()) is None

@@ -21,7 +21,7 @@ from kafka_maintenance.operations.analysis.disks import measure_disks, newest_di
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.log_dirs import SizesUnknownError
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
 from kafka_maintenance.operations.plans.sizes import sizes_from_file, sizes_from_log_dirs
 from kafka_maintenance.operations.plans.topic_use import GroupUse, TopicUse, use_of_topics
 from kafka_maintenance.servers import KafkaCluster
@@ -64,14 +64,14 @@ def test_another_file_is_bad_input(tmp_path, content, said):
 
 def test_a_plan_knows_its_bytes():
     known = {TopicPartition("a", number): 100 for number in range(6)}
-    plan = planning.plan_reassignment(MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known)
+    plan = plan_reassignment(MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known)
     assert plan is not None
     assert "400 bytes are copied; the fullest broker holds" in plan.markdown
 
 
 def test_a_plan_estimates_its_duration_and_throttle():
     known = {TopicPartition("a", number): 100 for number in range(6)}
-    plan = planning.plan_reassignment(
+    plan = plan_reassignment(
         MemoryStore(),
         "demo",
         zookeeper=six_on_two_brokers().zookeeper(),
@@ -95,7 +95,7 @@ def test_a_plan_estimates_its_duration_and_throttle():
 )
 def test_the_approver_reads_how_long_the_copies_take_under_the_throttle(throttle, said):
     known = {TopicPartition("a", number): 100 for number in range(6)}
-    plan = planning.plan_reassignment(
+    plan = plan_reassignment(
         MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known, throttle_bytes_per_s=throttle
     )
     assert plan is not None
@@ -104,7 +104,7 @@ def test_the_approver_reads_how_long_the_copies_take_under_the_throttle(throttle
 
 def test_a_goal_in_bytes_is_planned_for():
     known = {TopicPartition("a", number): 10 ** (number % 3) for number in range(6)}
-    plan = planning.plan_reassignment(
+    plan = plan_reassignment(
         MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known, goals=Goals(bytes_tolerance=0.1)
     )
     assert plan is not None
@@ -114,7 +114,7 @@ def test_a_goal_in_bytes_is_planned_for():
 def test_a_partition_without_a_size_stops_the_plan():
     known = {TopicPartition("a", number): 100 for number in range(5)}
     with pytest.raises(BadInputError, match=r"the size of each of 6 partitions expected, none found of a-5"):
-        planning.plan_reassignment(MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known)
+        plan_reassignment(MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.proof import verify_again
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
 from kafka_maintenance.operations.plans.store import key_of, read_plan, read_proof
 from spark_jobs.planner.goals import Aim, Goals
 from tests.kafka_maintenance.operations.apply.applying import apply
@@ -29,7 +29,7 @@ from tests.kafka_maintenance.operations.plans.made import plan_of, six_on_two_br
 )
 def test_the_proof_beside_a_plan_confirms_it_without_a_solver(goals):
     world, store = six_on_two_brokers(), MemoryStore()
-    plan = plan_of(planning.plan_reassignment, world, store, goals=goals)
+    plan = plan_of(plan_reassignment, world, store, goals=goals)
     proof = read_proof(store, plan.uri, read_plan(store, plan.uri))
     assert proof is not None
     assert verify_again(read_plan(store, plan.uri), proof).gap == 0
@@ -58,7 +58,7 @@ def without_certificate(proof: Any) -> None:
 )
 def test_what_the_verifier_does_not_confirm_is_not_applied(alter, said):
     world, store = six_on_two_brokers(), MemoryStore()
-    plan = plan_of(planning.plan_reassignment, world, store, goals=Goals(replication_factor=3))
+    plan = plan_of(plan_reassignment, world, store, goals=Goals(replication_factor=3))
     proof = read_proof(store, plan.uri, read_plan(store, plan.uri))
     alter(proof)
     with pytest.raises(RefusedError, match=said):
@@ -67,7 +67,7 @@ def test_what_the_verifier_does_not_confirm_is_not_applied(alter, said):
 
 def test_the_apply_step_verifies_again():
     world, store = six_on_two_brokers(), MemoryStore()
-    plan = plan_of(planning.plan_reassignment, world, store)
+    plan = plan_of(plan_reassignment, world, store)
     key = key_of(store, plan.uri).replace(".json", ".proof.json")
     altered = json.loads(store.get(key))
     store.put(key, json.dumps(altered, indent=1).encode())

@@ -8,6 +8,7 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import ReplicaAssignment, TopicPartition
 from controller_core.plans.plan import PlanKind
 from controller_core.plans.request_znodes import CreateReassignPartitions
+from kafka_maintenance.operations.apply.cancel import cancellation
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.plan import verify
 from kafka_maintenance.operations.apply.stop import Stop
@@ -23,12 +24,14 @@ from tests.kafka_maintenance.operations.apply.applying import (
     ORDERS_1,
     StopsAfter,
     apply,
+    cluster,
     deletion,
     elections,
     events,
     moves,
     planned,
 )
+from tests.kafka_maintenance.operations.apply.one_wave import OLD_0, one_wave
 
 BEFORE = {ORDERS_0: (1, 2, 3), ORDERS_1: (2, 3, 1)}
 
@@ -80,6 +83,19 @@ def test_a_run_that_was_stopped_after_wave_1_of_2_goes_back_from_there():
     assert lists(world) == BEFORE
 
 
+def test_a_plan_whose_steps_were_taken_back_is_over():
+    store, world, plan = planned(moves)
+    stopped(store, plan, world, "-verified.json")
+    apply(store, back(store, plan, world), world)
+    for said in (
+        "not asked, and the plan is over: step.* 1 to 1 were carried out and taken back",
+        "it ended at .* taken back",
+    ):
+        with pytest.raises(RefusedError, match=said):
+            apply(store, plan, world)
+        assert (lists(world), events(store, plan)[-1]) == (BEFORE, "over")
+
+
 def test_a_run_that_was_stopped_while_kafka_worked_goes_back_when_kafka_has_finished():
     store, world, plan = planned(moves)
     world.hangs = True
@@ -94,6 +110,18 @@ def test_a_run_that_was_stopped_while_kafka_worked_goes_back_when_kafka_has_fini
     assert world.own.exists(EXECUTION_PATH) is None
 
 
+def test_a_plan_that_somebody_cancelled_in_part_is_not_called_undone_while_the_rest_is_under_way():
+    store, world, plan = planned(one_wave)
+    world.slow = True
+    stopped(store, plan, world, "-requested.json")
+    world.cancel(ORDERS_0)
+    world._assign(ORDERS_0, ReplicaAssignment(BEFORE[ORDERS_0]))
+    with pytest.raises(RefusedError, match=r"no rollback of plan .*: old-0 is under way, found .*; let it finish"):
+        back(store, plan, world)
+    world.finish(OLD_0)
+    assert waves(store, back(store, plan, world)) == [[OLD_0]]
+
+
 def test_what_somebody_moved_elsewhere_since_stays_and_is_named():
     store, world, plan = planned(moves)
     apply(store, plan, world)
@@ -101,6 +129,26 @@ def test_what_somebody_moved_elsewhere_since_stays_and_is_named():
     made = back(store, plan, world)
     assert waves(store, made) == [[ORDERS_1]]
     assert "was moved by somebody else since" in made.markdown
+
+
+def test_what_the_run_left_out_stays_where_somebody_else_moved_it():
+    store, world, plan = planned(moves)
+    world._assign(ORDERS_1, ReplicaAssignment(ids(1, 3, 2)))  # where the plan wants it, too
+    assert apply(store, plan, world).exceptions[0].startswith("orders-1: ")
+    made = back(store, plan, world)
+    assert waves(store, made) == [[ORDERS_0]]
+    assert "step(s) 1 of 2 were asked" in made.markdown
+
+
+def test_what_a_stopped_run_left_out_keeps_no_other_plan_away():
+    store, world, plan = planned(one_wave)
+    world.slow = True
+    world.begin(OLD_0, ids(2, 3))  # by another tool, and it lasts
+    stopped(store, plan, world, "-requested.json")
+    world.finish(ORDERS_0)
+    world.slow = False
+    apply(store, back(store, plan, world), world)
+    assert world.replicas("orders") == BEFORE[ORDERS_0]
 
 
 def test_a_broker_of_the_former_list_that_is_gone_is_a_reason():
@@ -153,3 +201,26 @@ def test_a_plan_of_a_kind_that_cannot_be_undone_says_what_helps(make, why):
     with pytest.raises(RefusedError, match=why):
         back(store, plan, world)
     assert events(store, plan)[-1] == "done"
+
+
+@pytest.mark.parametrize(
+    ("started", "why"),
+    [
+        pytest.param(
+            {"plan": f"/plans/restore-{'a' * 12}.json"},
+            "restore` of a snapshot that was taken before it",
+            id="a restore",
+        ),
+        pytest.param({"kind": "retain_snapshots"}, "a snapshot that was removed is gone", id="a removal of snapshots"),
+        pytest.param({}, "only a reassignment can be rolled back", id="a removal of version 0.2 or older"),
+    ],
+)
+def test_what_asked_nothing_of_kafka_is_neither_rolled_back_nor_cancelled(started, why):
+    store, world = MemoryStore(), cluster()
+    digest = "a" * 64
+    log = ReceiptLog(store, cluster="demo", digest=digest, run="r", approver="ann", now=NOW)
+    log.append(EventKind.STARTED, **started)
+    with pytest.raises(RefusedError, match=why):
+        plan_rollback(store, "demo", digest, zookeeper=world.zookeeper(), now=NOW)
+    with pytest.raises(RefusedError, match="not cancelled: only a reassignment can be"):
+        cancellation(store, "demo", digest, world.zookeeper(), NOW)

@@ -6,16 +6,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import TopicPartition
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import paths as znode
+from controller_core.znodes.configs import ConfigZnode, encode_config
 from kafka_maintenance.operations.cluster.observe import observe, observe_tables
-from kafka_maintenance.operations.plans import make as planning
-from kafka_maintenance.operations.plans.seen import dialect_of
+from kafka_maintenance.operations.plans import seen as seen_module
+from kafka_maintenance.operations.plans.elections import plan_elections
+from kafka_maintenance.operations.plans.seen import dialect_of, see
 from tests.kafka_maintenance.kafka_world import CLUSTER_ID, KafkaWorld
 from tests.kafka_maintenance.operations.plans.made import NOW, ORDERS_0, cluster, plan_of
+from tests.source_files import ROOT
 
 
 def tables_of(world: KafkaWorld) -> dict[str, pa.Table]:
@@ -110,21 +114,42 @@ def test_a_snapshot_is_seen_as_the_live_cluster_is():
     assert stored.unreadable == {"/brokers/topics/bad": "no JSON"}
 
 
+def test_a_snapshot_tells_min_isr_as_a_live_read_does(monkeypatch):
+    world = cluster()
+    config = encode_config(ConfigZnode({"min.insync.replicas": "2"}))
+    world.own.create("/config/topics/orders", config, make_parents=True)
+    row = {"entity_type": "topics", "entity_name": "orders", "key": "min.insync.replicas", "value": "2"}
+    tables = {**tables_of(world), "configs": pa.Table.from_pylist([row], schema=TABLES["configs"])}
+    monkeypatch.setattr(seen_module, "read_table", lambda _, __, name: tables[name])
+    written = open_store(str(ROOT / "tests" / "data" / "stores" / "0.1"))
+    live, stored = (see(written, "alpha", zookeeper=each, now=NOW) for each in (world.zookeeper(), None))
+    assert live.min_isr({"orders", "pay"}) == stored.min_isr({"orders", "pay"}) == {"orders": 2}
+
+
 def test_malformed_znodes_are_left_out_by_name_and_the_rest_is_planned():
     world = cluster()
     world.own.set(znode.state_path(ORDERS_0), b'{"leader":"x"}', ANY_VERSION)
     world.own.set(znode.topic_path("old"), b"{]", ANY_VERSION)
-    plan = plan_of(planning.plan_elections, world)
+    plan = plan_of(plan_elections, world)
     assert plan.count == 1
     assert "* `/brokers/topics/old: cannot be read: offset 1" in plan.markdown
     assert "* `/brokers/topics/orders/partitions/0/state: cannot be read: field 'leader'" in plan.markdown
+
+
+def test_a_registration_that_kafka_does_not_read_is_no_broker():
+    world = cluster()
+    brokers = observe(world.zookeeper()).brokers
+    registered = world.own.get(znode.broker_path(min(brokers)))[0]
+    for name in (f"0{min(brokers)}", "077"):
+        world.own.create(f"{znode.BROKER_IDS}/{name}", registered)
+    assert observe(world.zookeeper()).brokers == brokers
 
 
 def test_a_malformed_controller_stops_everything():
     world = cluster()
     world.own.set(znode.CONTROLLER, b"{}", ANY_VERSION)
     with pytest.raises(MalformedZnodeError, match="/controller cannot be read"):
-        plan_of(planning.plan_elections, world)
+        plan_of(plan_elections, world)
 
 
 def test_an_unreadable_notification_is_reported_with_its_problem():

@@ -8,14 +8,15 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.errors import InvalidPlanError
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.plans import make as planning
-from kafka_maintenance.operations.plans.store import key_of
+from kafka_maintenance.operations.plans.deletions import plan_deletions
+from kafka_maintenance.operations.plans.elections import plan_elections
+from kafka_maintenance.operations.plans.store import key_of, load_plan
 from tests.kafka_maintenance.operations.plans.made import cluster, plan_of
 
 
 def test_a_live_plan_lies_under_the_day():
     store = MemoryStore()
-    plan = plan_of(planning.plan_elections, cluster(), store)
+    plan = plan_of(plan_elections, cluster(), store)
     assert store.list("") == [
         f"v1/cluster=demo/date=2026-11-21/live/plans/elect_preferred_leaders-{plan.digest[:12]}.{ending}"
         for ending in ("json", "md")
@@ -26,22 +27,22 @@ def test_a_live_plan_lies_under_the_day():
 
 def test_the_same_cluster_gives_the_same_plan():
     store, world = MemoryStore(), cluster()
-    assert plan_of(planning.plan_elections, world, store) == plan_of(planning.plan_elections, world, store)
+    assert plan_of(plan_elections, world, store) == plan_of(plan_elections, world, store)
 
 
 def test_a_plan_made_before_by_another_version_stays_as_it_was_stored(monkeypatch):
     store, world = MemoryStore(), cluster()
-    first = plan_of(planning.plan_elections, world, store)
+    first = plan_of(plan_elections, world, store)
     monkeypatch.setattr("kafka_maintenance.operations.plans.store.__version__", "9.9")
-    assert plan_of(planning.plan_elections, world, store) == first
+    assert plan_of(plan_elections, world, store) == first
     assert json.loads(store.get(key_of(store, first.uri)))["code_version"] == __version__
 
 
 def test_planning_writes_nothing_to_the_cluster():
     world = cluster()
     before = world.server.snapshot()
-    plan_of(planning.plan_elections, world)
-    plan_of(planning.plan_deletions, world, topics=["pay"])
+    plan_of(plan_elections, world)
+    plan_of(plan_deletions, world, topics=["pay"])
     assert world.server.snapshot() == before
 
 
@@ -54,7 +55,7 @@ def test_planning_writes_nothing_to_the_cluster():
 )
 def test_a_missing_snapshot_is_bad_input(manifest, said):
     with pytest.raises(BadInputError, match=said):
-        planning.plan_elections(MemoryStore(), "demo", manifest=manifest)
+        plan_elections(MemoryStore(), "demo", manifest=manifest)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +67,10 @@ def test_a_missing_snapshot_is_bad_input(manifest, said):
 )
 def test_a_plan_of_something_else_is_not_taken(wanted, said):
     store = MemoryStore()
-    plan = plan_of(planning.plan_elections, cluster(), store)
+    plan = plan_of(plan_elections, cluster(), store)
     with pytest.raises(InvalidPlanError, match=said):
-        planning.load_plan(store, plan.uri, **wanted)
-    assert planning.load_plan(store, plan.uri, kind=plan.kind, cluster="demo") == plan
+        load_plan(store, plan.uri, **wanted)
+    assert load_plan(store, plan.uri, kind=plan.kind, cluster="demo") == plan
 
 
 @pytest.mark.parametrize(
@@ -79,12 +80,12 @@ def test_a_plan_of_something_else_is_not_taken(wanted, said):
 )
 def test_an_address_outside_the_store_is_bad_input(uri):
     with pytest.raises(BadInputError):
-        planning.load_plan(MemoryStore(), uri)
+        load_plan(MemoryStore(), uri)
 
 
 def test_a_stored_plan_is_never_overwritten():
     store, world = MemoryStore(), cluster()
-    plan = plan_of(planning.plan_elections, world, store)
+    plan = plan_of(plan_elections, world, store)
     store.put(key_of(store, plan.uri), b"{}")
     with pytest.raises(InvalidPlanError, match="make the plan again"):
-        plan_of(planning.plan_elections, world, store)
+        plan_of(plan_elections, world, store)

@@ -8,7 +8,8 @@ from controller_core.adapters.object_store.open import MemoryStore
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans import deletions
+from kafka_maintenance.operations.plans.deletions import plan_deletions
 from kafka_maintenance.operations.plans.topic_use import (
     NOBODY_ASKED,
     GroupUse,
@@ -63,10 +64,8 @@ def deletion(monkeypatch, use, **what):
     world = three_brokers()
     world.topic("old", ((1, 2), 1, (1, 2)))
     world.topic("pay", ((1, 2), 1, (1, 2)))
-    monkeypatch.setattr(planning, "ask_use", lambda *_, **__: use)
-    plan = planning.plan_deletions(
-        MemoryStore(), "demo", zookeeper=world.zookeeper(), topics=["old", "pay"], now=MOMENT, **what
-    )
+    monkeypatch.setattr(deletions, "ask_use", lambda *_, **__: use)
+    plan = plan_deletions(MemoryStore(), "demo", zookeeper=world.zookeeper(), topics=["old", "pay"], now=MOMENT, **what)
     assert plan is not None
     return plan.markdown
 
