@@ -2,12 +2,13 @@
 
 Every assumption is checked again, all is written in transactions, and a call can be repeated after a kill: what is there already is not
 written twice.
-Source: docs/snapshots.md, "Restoring".
+Source: docs/restoring.md, "A part, or the whole tree".
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.operations.apply.cluster_lock import Holder
 from kafka_maintenance.operations.errors import PlanChangedError, RefusedError
 from kafka_maintenance.operations.record.departures import refuse_departed
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, is_begun
 from kafka_maintenance.operations.restore.apply_steps import apply_steps
 from kafka_maintenance.operations.restore.apply_whole import apply_whole
+from kafka_maintenance.operations.restore.approved import ApprovedRestore
 from kafka_maintenance.operations.restore.content import scope_of
 from kafka_maintenance.operations.restore.document import iso_time, load_restore
 from kafka_maintenance.operations.restore.plan import content_for
@@ -96,22 +98,25 @@ def apply_restore(
     raw = read_raw(store, manifest)
     content = content_for(target, raw, manifest, scope, key_file)
     store.probe()
-    receipt = ReceiptLog(store, cluster=manifest.cluster, digest=plan.digest, run=run_id, approver=approver, now=now)
+    who = {"digest": plan.digest, "run": run_id, "approver": approver}
+    record = partial(ReceiptLog, store, cluster=manifest.cluster, now=now, **who)  # another call may have begun since
     before = {path: data.decode("utf-8", "backslashreplace") for path, data in content.corrected.items()}
     said: dict[str, Any] = {"before": before} if before else {}
-    receipt.append(
+    record().append(
         EventKind.STARTED, plan=plan_uri, comment=comment, approval=approval, principal=target.principal, **said
     )
 
     def begin() -> None:
         permit()
-        if not receipt.has(EventKind.INTENDED):
-            receipt.append(EventKind.INTENDED)
+        if not is_begun((told := record()).events):
+            told.append(EventKind.INTENDED)
 
+    restore = ApprovedRestore(target, document, manifest, scope, content, begin, progress)
     if scope.whole and not scope.over:
-        written, there = apply_whole(target, content, document, manifest, scope, write_options, begin, progress)
+        written, there = apply_whole(restore, write_options)
     else:
         holder = Holder(plan=plan.digest, run=run_id, approver=approver, since=iso_time(now))
-        written, there = apply_steps(store, target, raw, content, document, manifest, scope, holder, begin, progress)
+        written, there = apply_steps(restore, store, raw, holder)
+    receipt = record()
     receipt.append(EventKind.DONE, written=written, already_there=there, left_out=len(content.left_out))
     return RestoreReceipt(written=written, already_there=there, left_out=content.left_out, uri=receipt.uri)

@@ -1,19 +1,17 @@
 """Carries out the plan of a restore into a tree that is in use: its steps, in transactions that a foreign change fails.
 
-Source: docs/snapshots.md, "Restoring".
+Source: docs/restoring.md, "A part, or the whole tree".
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.live_acls import live_acls, set_live_acl
-from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.tree_writer import NewZnode, raise_version
-from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import (
     BadVersionError,
@@ -29,8 +27,8 @@ from kafka_maintenance.operations.apply.checks import refuse_beside
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
 from kafka_maintenance.operations.restore.acl_steps import acl_of
+from kafka_maintenance.operations.restore.approved import ApprovedRestore
 from kafka_maintenance.operations.restore.content import (
-    Content,
     RestoreScope,
     is_alterable,
     is_anew,
@@ -54,31 +52,14 @@ _LOCK_WAIT_S: Final = 30.0
 _LOCK_HOME: Final = LOCK_PATH.rpartition("/")[0]
 
 
-def apply_steps(
-    store: ObjectStore,
-    target: ClusterAddress,
-    raw: pa.Table,
-    content: Content,
-    document: Mapping[str, Any],
-    manifest: Manifest,
-    scope: RestoreScope,
-    holder: Holder,
-    begin: Callable[[], None],
-    progress: Callable[[int], None],
-) -> tuple[int, int]:
+def apply_steps(restore: ApprovedRestore, store: ObjectStore, raw: pa.Table, holder: Holder) -> tuple[int, int]:
     """Writes the data, then the ACLs, under the lock of the cluster; how many steps it did, and how many were done already.
 
     Args:
+        restore: the plan and what it needs.
         store: where records lie of what waits on the cluster.
-        target: where the restore writes.
         raw: of the snapshot.
-        content: what can be restored of it.
-        document: the approved plan.
-        manifest: of the snapshot.
-        scope: what of it is restored.
         holder: of the lock.
-        begin: called right before a first write.
-        progress: told how many steps have their data.
 
     Raises:
         PlanChangedError: the plan told its approver something else than stands there.
@@ -87,6 +68,7 @@ def apply_steps(
         NotFinishedError: the lock was lost.
         TooLargeZnodeError: a znode is likely more than the server takes.
     """
+    target, document, manifest, scope, content, begin, progress = restore
     originals = {znode.path: znode for znode in content.znodes}
     steps = plan_steps(document)
     require_login_for(assumed_acls(content, steps, scope), target)
@@ -112,7 +94,7 @@ def apply_steps(
                 progress(written)
             for step in steps:
                 if step.acl is not None:  # after the data: no transaction can contain it
-                    session.multi(guards)
+                    _commit(session, guards, ())
                     written += _set_acl(session, step, step.acl)
             version = document.get("sequence_id_version")
             if version and session.exists(znodes.BROKER_SEQUENCE_ID) is not None:

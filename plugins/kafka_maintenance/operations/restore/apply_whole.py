@@ -1,15 +1,13 @@
 """Carries out the plan of a whole restore: the chroot, what is missing below it, then ACLs and the root.
 
-Source: docs/snapshots.md, "Restoring".
+Source: docs/restoring.md, "A part, or the whole tree".
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from controller_core import znodes
 from controller_core.adapters.snapshot.live_acls import set_live_acl
-from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import Cut
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, write_tree
 from controller_core.adapters.zookeeper.address import ClusterAddress
@@ -19,6 +17,7 @@ from controller_core.model.words import counted
 from controller_core.ports.zookeeper import ANYONE_ALL
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.restore.acl_steps import acl_of
+from kafka_maintenance.operations.restore.approved import ApprovedRestore
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
 from kafka_maintenance.operations.restore.document import Step, content_digest, described, plan_steps
 from kafka_maintenance.operations.restore.over import read_target
@@ -26,32 +25,16 @@ from kafka_maintenance.operations.restore.plan import require_login_for
 from kafka_maintenance.operations.restore.whole import differences_there, missing_znodes
 
 
-def apply_whole(
-    target: ClusterAddress,
-    content: Content,
-    document: Mapping[str, Any],
-    manifest: Manifest,
-    scope: RestoreScope,
-    options: WriteOptions | None,
-    begin: Callable[[], None],
-    progress: Callable[[int], None],
-) -> tuple[int, int]:
+def apply_whole(restore: ApprovedRestore, options: WriteOptions | None) -> tuple[int, int]:
     """Writes what is missing, then what differs of what is there; how many steps it did, and how many were done already.
 
-    Args:
-        target: where the restore writes.
-        content: what can be restored.
-        document: the approved plan.
-        manifest: of the snapshot.
-        scope: what of the snapshot is restored.
-        options: how fast; None: the defaults.
-        begin: called right before the first write.
-        progress: told how many znodes are made.
+    `options` say how fast; None: the defaults.
 
     Raises:
         RefusedError: the target is not as planned, also when somebody else wrote meanwhile.
         ZooKeeperError: what the server refuses.
     """
+    target, document, manifest, scope, content, begin, progress = restore
     require_login_for(content.assumed_acls, target)
     if content_digest(content) != document["content_sha256"]:
         raise RefusedError(

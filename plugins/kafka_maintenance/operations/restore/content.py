@@ -1,16 +1,16 @@
 """Which znodes of a snapshot are brought back, and which are left out and why.
 
-Source: docs/snapshots.md, "Restoring"; Kafka 3.9 `ConfigEntityChangeNotificationZNode` and `AclChangeNotificationZNode` for the
+Source: docs/restoring.md, "A part, or the whole tree"; Kafka 3.9 `ConfigEntityChangeNotificationZNode` and `AclChangeNotificationZNode` for the
 notices that make a change effective on living brokers.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -165,34 +165,29 @@ def restorable(
     plain: dict[str, bytes] = {}
     corrected: dict[str, bytes] = {}
     corrections = dict(scope.corrections)
-    columns = [raw[name].to_pylist() for name in ("path", "data", "ephemeral_owner", "acl", "left_out", "sealed")]
-    for path, data, owner, acl, absent, sealed in zip(*columns, strict=True):
-        reason = _reason(path, owner, scope) if root or path != "/" else _ROOT_OF_CHROOT
-        content = data
-        known = known_acl(acl)
-        if reason is None and scope.acls and known == acl:
-            acls[path] = known
-        if reason is None and absent == "secret" and sealer is not None and sealed is not None:
-            content = sealer.open(path, sealed)
-        elif reason is None and absent is not None:
-            reason = {"secret": "secret, not in the snapshot in the clear"}.get(absent, "was not readable")
-        if reason is None and left_out:
-            reason = _below(path, left_out)
-        if reason is None and path in corrections:
+    for row in _rows(raw):
+        path, acl = row.path, known_acl(row.acl)
+        unwanted = _ROOT_OF_CHROOT if path == "/" and not root else _reason(path, row.ephemeral_owner, scope)
+        if unwanted is None and scope.acls and acl == row.acl:
+            acls[path] = acl
+        opened = row if unwanted else _opened(row, sealer)
+        reason = unwanted or _why_unknown(opened) or _below(path, left_out)
+        if reason is not None:
+            left_out[path] = reason
+            continue
+        content = opened.data
+        if path in corrections:
             corrected[path] = content or b""
             text = corrections[path]
             if text is None:
-                continue
+                continue  # a correction that removes it
             content = text.encode()
-        if reason is None:
-            if scope.acls and known != acl:
-                assumed.append(path)
-            written = raised(path, content, scope.epoch_bump)
-            if written != content:
-                plain[path] = content or b""
-            kept.append(NewZnode(path, written, known if scope.acls else None))
-        else:
-            left_out[path] = reason
+        if scope.acls and acl != row.acl:
+            assumed.append(path)
+        written = raised(path, content, scope.epoch_bump)
+        if written != content:
+            plain[path] = content or b""
+        kept.append(NewZnode(path, written, acl if scope.acls else None))
     return Content(kept, left_out, tuple(assumed), acls, plain, corrected)
 
 
@@ -215,6 +210,35 @@ def known_acl(acl: str | None) -> str:
     entries = json.loads(acl)
     seen = [entry for entry in entries if not (entry[1] == "digest" and entry[2].endswith(_MASK))]
     return acl if seen == entries else json.dumps([_CREATOR_ALL, *seen])
+
+
+class _Row(NamedTuple):
+    """A znode of a snapshot; the fields are columns of the raw layer."""
+
+    path: str
+    data: bytes | None
+    ephemeral_owner: int | None
+    acl: str | None
+    left_out: str | None
+    sealed: bytes | None
+
+
+def _rows(raw: pa.Table) -> Iterator[_Row]:
+    return map(_Row._make, zip(*(raw[name].to_pylist() for name in _Row._fields), strict=True))
+
+
+def _opened(row: _Row, sealer: SnapshotSealer | None) -> _Row:
+    """The row with its secret in the clear, where the key is there."""
+    if row.left_out != "secret" or row.sealed is None or sealer is None:
+        return row
+    return row._replace(data=sealer.open(row.path, row.sealed), left_out=None)
+
+
+def _why_unknown(row: _Row) -> str | None:
+    """Why the snapshot does not tell the data; None where it does."""
+    if row.left_out is None:
+        return None
+    return "secret, not in the snapshot in the clear" if row.left_out == "secret" else "was not readable"
 
 
 def _reason(path: str, ephemeral_owner: int | None, scope: RestoreScope) -> str | None:
@@ -284,6 +308,23 @@ def selected_paths(paths: Iterable[str], scope: RestoreScope) -> list[str]:
     """Paths in the subtrees that `paths` names."""
     roots = [root.rstrip("/") for root in scope.paths]
     return [path for path in paths if any(path == root or path.startswith(f"{root}/") for root in roots)]
+
+
+def naming_nothing(paths: Iterable[str], scope: RestoreScope) -> list[str]:
+    """Which of the names and patterns of `topics`, `configs` and `paths` fit none of these znodes."""
+    known = set(paths)
+    configs = {path.removeprefix(f"{znodes.CONFIG}/") for path in selected_configs(known, RestoreScope(configs=("*",)))}
+    topics = {path.rpartition("/")[2] for path in selected_topics(known, RestoreScope(topics=("*",)))}
+    topics |= {name.removeprefix("topics/") for name in configs if name.startswith("topics/")}
+    return [
+        *(f"topic {each!r}" for each in scope.topics if not _fits_one(each, topics)),
+        *(f"config {each!r}" for each in scope.configs if not _fits_one(each, configs)),
+        *(f"path {each!r}" for each in scope.paths if (each.rstrip("/") or "/") not in known),
+    ]
+
+
+def _fits_one(pattern: str, names: Collection[str]) -> bool:
+    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
 
 
 def notice_of(path: str) -> tuple[str, bytes] | None:

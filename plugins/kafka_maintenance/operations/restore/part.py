@@ -1,6 +1,6 @@
 """Plans a restore of parts into a tree that is in use: chosen configs, topics and paths.
 
-Source: docs/snapshots.md, "Restoring".
+Source: docs/restoring.md, "A part, or the whole tree".
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,12 +13,13 @@ from controller_core.model.errors import NoNodeError
 from controller_core.model.words import counted
 from controller_core.ports.zookeeper import ZnodeStat, ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
-from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.restore.acl_steps import acl_steps, parents_of
 from kafka_maintenance.operations.restore.content import (
     Content,
     RestoreScope,
     is_alterable,
+    naming_nothing,
     notice_of,
     parent_of_notice,
     recreated_topic,
@@ -45,6 +46,11 @@ def plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, ta
         RefusedError: something may not change while brokers run.
     """
     wanted = {znode.path: znode.data or b"" for znode in content.znodes}
+    if absent := naming_nothing([*wanted, *content.left_out], scope):
+        raise BadInputError(
+            f"restore not planned: for each name something expected in the snapshot, found nothing for {listed(absent)}; correct it (a path begins "
+            "with /), or leave it out"
+        )
     brokers_run = bool(brokers_of(session))
     topics, remarks = _topics_anew(session, wanted, scope)
     selected = _selected(session, wanted, scope, topics)

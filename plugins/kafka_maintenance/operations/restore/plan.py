@@ -1,10 +1,10 @@
 """Plans a restore: compares a snapshot with its target, refuses what does not fit, stores what would be written.
 
-Source: docs/snapshots.md, "Restoring".
+Source: docs/restoring.md, "A part, or the whole tree".
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ObjectExistsError
 from controller_core.model.words import counted
 from controller_core.ports.object_store import put_once
+from controller_core.znodes.paths import CONFIG
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
@@ -61,6 +62,7 @@ from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
 NOT_OF_ONE_MOMENT: Final = "NOT of one moment"
 _DAYS_MAX: Final = 100  # a server before 3.6 never gives a consistent one: nobody waits for all manifests of a decade
+_THROTTLE: Final = b".replication.throttled."
 LARGE_BYTES: Final = (
     1_000_000  # ZooKeeper `jute.maxbuffer`: a server takes requests of up to 1,048,575 bytes by default
 )
@@ -97,7 +99,8 @@ def plan_restore(
         scope = told_by_brokers(target, scope, brokers)
     content = content_for(target, raw, manifest, scope, key_file)
     part = _part(target, raw, content, manifest, scope)
-    steps, notes = described(part, _data_of(content, scope)), part.notes
+    data = _data_of(content, scope)
+    steps, notes = described(part, data), part.notes
     if not steps:
         raise NothingToRestoreError(
             f"restore of {manifest.snapshot_id} to {target.zookeeper} not planned, nothing is to be written: "
@@ -112,6 +115,7 @@ def plan_restore(
         _acl_note(assumed),
         _opened_note(raw, scope),
         _size_note(steps),
+        _throttle_note(steps, data),
     )
     notes += [note for note in remarks if note]
     document = plan_document(manifest, target, scope, steps, content.left_out, notes)
@@ -123,9 +127,9 @@ def plan_restore(
     document |= {"digest": plan_digest(document), "code_version": __version__}
     key = f"{manifest.prefix}/plans/{KIND}-{document['digest'][:12]}.json"
     put_once(store, f"{key.removesuffix('.json')}.txt", listing_of(steps))
-    data = (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
+    written = (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
     try:
-        put_once(store, key, data)
+        put_once(store, key, written)
     except ObjectExistsError:  # made before, perhaps by another version: verified when it is read
         return load_restore(store, store.uri_of(key))
     return stored_restore(store.uri_of(key), document)
@@ -254,4 +258,16 @@ def _size_note(steps: Iterable[Step]) -> str | None:
     return (
         f"{counted(len(large), 'znode')} of more than {LARGE_BYTES:,} bytes, the largest {largest.path} with {largest.size:,}: a server "
         "refuses them if its jute.maxbuffer is not raised above that (1,048,575 by default)"
+    )
+
+
+def _throttle_note(steps: Iterable[Step], data: Mapping[str, bytes]) -> str | None:
+    """That of a reassignment which was under way at the time of the snapshot: its run has taken it back, and does not do so again."""
+    writing = (step.path for step in steps if kind_of(step) in {"create", "set"} and step.path.startswith(f"{CONFIG}/"))
+    throttling = [path for path in writing if _THROTTLE in data.get(path, b"")]
+    if not throttling:
+        return None
+    return (
+        f"{counted(len(throttling), 'config')}, such as {throttling[0]}, would have a replication throttle, as when the snapshot was taken; no run "
+        "takes it away again: where that reassignment is over, remove *.replication.throttled.* afterwards (kafka-configs --delete-config)"
     )

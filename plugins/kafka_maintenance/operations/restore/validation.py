@@ -1,7 +1,7 @@
 """What a restore plan must be that was read from a store: whoever can write there can write any document with a right digest.
 
 The schema is closed; steps must lie in the plan's own scope, and be of kinds that the scope allows.
-Source: docs/snapshots.md, "Restoring".
+Source: docs/restoring.md, "A part, or the whole tree".
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """A whole tree into an empty ZooKeeper: what is missing of it, and what differs of the little that is there: its root, and what an earlier try left.
 
-Source: docs/snapshots.md, "Restoring".
+Source: docs/restoring.md, "A part, or the whole tree".
 """
 
 from collections.abc import Sequence

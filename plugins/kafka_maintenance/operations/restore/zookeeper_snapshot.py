@@ -2,7 +2,7 @@
 
 What a file needs and a snapshot of ours does not hold is made: ZooKeeper's own tree as a new server has it, the znodes above
 a chroot, and the time-out of the sessions whose ephemeral znodes are in it.
-Source: docs/snapshots.md, "ZooKeeper's own files"; ZooKeeper 3.9 `DataTree`, `ZooDefs.Ids`.
+Source: docs/zookeeper-files.md; ZooKeeper 3.9 `DataTree`, `ZooDefs.Ids`.
 """
 
 import json

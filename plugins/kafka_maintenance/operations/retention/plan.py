@@ -46,6 +46,7 @@ from kafka_maintenance.operations.snapshots.catalog import (
 from kafka_maintenance.operations.snapshots.compact import follow_snapshots
 from kafka_maintenance.operations.snapshots.pins import pins
 
+KIND: Final = "retain_snapshots"
 RECENT: Final = timedelta(days=2)
 ABANDONED_AFTER_DAYS: Final = 2
 
@@ -188,7 +189,7 @@ def apply_retention(
         for name in removals
     }
     for name, keys in removals.items():
-        logs[name].append(EventKind.STARTED, objects=keys)
+        logs[name].append(EventKind.STARTED, kind=KIND, objects=keys)
     for name, keys in removals.items():
         gone = delete_objects(store, keys, set(plan.abandoned), progress)
         follow_snapshots(store, name, months_of_dropped(plan, name))
@@ -295,17 +296,22 @@ def _reasons(
         ("weekly", policy.weekly, "%G-W%V"),
         ("monthly", policy.monthly, "%Y-%m"),
     ):
-        chosen: dict[str, Manifest] = {}
-        for manifest in newest_first:
-            name = manifest.taken_at.astimezone(UTC).strftime(period)
-            best = chosen.get(name)
-            if best is None and len(chosen) >= count:
-                break
-            if best is None or (manifest.consistent and not best.consistent):
-                chosen[name] = manifest
-        for name, manifest in chosen.items():
+        for name, manifest in _newest_of_periods(newest_first, period, count).items():
             reasons.setdefault(manifest.snapshot_id, []).append(f"{label} {name}")
     return reasons
+
+
+def _newest_of_periods(newest_first: Sequence[Manifest], period: str, count: int) -> dict[str, Manifest]:
+    """Name of each of the last `count` periods that have a snapshot → its newest consistent one, else its newest."""
+    chosen: dict[str, Manifest] = {}
+    for manifest in newest_first:
+        name = manifest.taken_at.astimezone(UTC).strftime(period)
+        best = chosen.get(name)
+        if best is None and len(chosen) >= count:
+            break
+        if best is None or (manifest.consistent and not best.consistent):
+            chosen[name] = manifest
+    return chosen
 
 
 def _raw_can_be_read(store: ObjectStore, manifest: Manifest) -> bool:

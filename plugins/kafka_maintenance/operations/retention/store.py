@@ -16,9 +16,10 @@ from controller_core.model.words import counted
 from controller_core.plans.plain import code
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, listed
-from kafka_maintenance.operations.plans.store import key_of
+from kafka_maintenance.operations.plans.store import key_of, require_digest
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.retention.plan import (
+    KIND,
     Dropped,
     Kept,
     RetentionPlan,
@@ -32,7 +33,6 @@ from kafka_maintenance.operations.retention.plan import (
 from kafka_maintenance.operations.snapshots.catalog import manifest_keys, readable_snapshots
 from kafka_maintenance.operations.snapshots.compact import follow_snapshots
 
-KIND: Final = "retain_snapshots"
 FORMAT_VERSION: Final = 1
 
 
@@ -108,7 +108,8 @@ def load_retention(store: ObjectStore, uri: str, *, cluster: str) -> StoredReten
 
 def find_retention(store: ObjectStore, *, cluster: str, digest: str) -> StoredRetention:
     """The stored retention plan of that cluster and digest; errors as of `load_retention`."""
-    found = load_retention(store, store.uri_of(_key(require_name(cluster, "cluster"), digest)), cluster=cluster)
+    key = _key(require_name(cluster, "cluster"), require_digest(digest))
+    found = load_retention(store, store.uri_of(key), cluster=cluster)
     if found.digest != digest:
         raise InvalidPlanError(
             f"retention plan {found.uri!r} not taken: expected digest {digest[:12]}, found {found.digest[:12]}; plan again"
@@ -177,7 +178,9 @@ def apply_stored_retention(
         )
     keys = _keys_to_delete(store, plan, today, cluster)
     permit()
-    receipt.append(EventKind.STARTED, removed=list(removed), objects=keys, comment=comment, approval=approval)
+    receipt.append(
+        EventKind.STARTED, kind=KIND, removed=list(removed), objects=keys, comment=comment, approval=approval
+    )
     if not receipt.has(EventKind.INTENDED):
         receipt.append(EventKind.INTENDED)
     gone = delete_objects(store, keys, set(plan.abandoned), progress)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow.compute as pc
 
@@ -35,6 +35,8 @@ from kafka_maintenance.operations.snapshots.unreadable import is_hidden, unreada
 ABSENT: Final = None
 _TOPIC_FIELDS: Final = ("topic_id", "czxid", "partition_count", "json_version", "deletion_requested")
 _PARTITION_FIELDS: Final = ("replicas", "adding", "removing", "leader", "leader_epoch", "isr", "controller_epoch")
+_DIGITS_MAX: Final = len(str(2**31))
+"""Of a partition's number, which is an int of Java."""
 _STATE_FIELDS: Final = frozenset({"leader", "leader_epoch", "isr", "controller_epoch"})
 
 _State: TypeAlias = dict[str, Any]
@@ -100,17 +102,7 @@ def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
     now = datetime.now(UTC)
     future = [each for each in manifests if dated_in_the_future(each, now)]
     manifests = [each for each in manifests if not dated_in_the_future(each, now)]
-    partition = _as_partition(subject)
-    path_of: Callable[[str], str] = partial(_path_in_topic, subject)
-    if subject.startswith("/"):
-        partition = None
-        states, damaged = _states(store, manifests, lambda manifest: _znode_state(store, manifest, subject))
-        path_of = lambda _: subject  # noqa: E731 -- every field is the znode's
-    else:
-        states, damaged = _states(store, manifests, lambda manifest: _topic_state(store, manifest, subject))
-    if partition is not None and not any(each.state for each in states):
-        states, damaged = _states(store, manifests, lambda manifest: _partition_state(store, manifest, partition))
-        path_of = partial(_path_of_partition, partition)
+    states, damaged, path_of = _traced(store, manifests, subject)
     wrong = (f"snapshot {each.uri} is dated in the future: {each.taken_at.isoformat()}" for each in future)
     passed_over = (*(str(error) for error in (*unusable, *damaged)), *wrong)
     if not states:
@@ -169,6 +161,27 @@ class _Read:
     manifest: Manifest
     state: _State
     malformed: frozenset[str]
+
+
+class _Traced(NamedTuple):
+    """The states of a subject, why the other snapshots cannot be read, and field → the znode that it comes from."""
+
+    states: list[_Read]
+    damaged: list[Unusable]
+    path_of: Callable[[str], str]
+
+
+def _traced(store: ObjectStore, manifests: Sequence[Manifest], subject: str) -> _Traced:
+    """A znode where the subject is a path; else a topic, and where no snapshot has one of that name, a partition."""
+    if subject.startswith("/"):
+        found = _states(store, manifests, lambda manifest: _znode_state(store, manifest, subject))
+        return _Traced(*found, lambda _: subject)
+    found = _states(store, manifests, lambda manifest: _topic_state(store, manifest, subject))
+    partition = _as_partition(subject)
+    if partition is None or any(each.state for each in found[0]):
+        return _Traced(*found, partial(_path_in_topic, subject))
+    found = _states(store, manifests, lambda manifest: _partition_state(store, manifest, partition))
+    return _Traced(*found, partial(_path_of_partition, partition))
 
 
 def _states(
@@ -283,7 +296,8 @@ def _path_of_partition(partition: TopicPartition, name: str) -> str:
 
 def _as_partition(subject: str) -> TopicPartition | None:
     topic, _, number = subject.rpartition("-")
-    return TopicPartition(topic, int(number)) if topic and number.isdecimal() else None
+    is_number = number.isdecimal() and len(number) <= _DIGITS_MAX
+    return TopicPartition(topic, int(number)) if topic and is_number else None
 
 
 def _shown(field: str, value: Any) -> str:

@@ -48,17 +48,8 @@ _FUTURE: Final = (
     "snapshot {!r} is not the newest: expected one taken until now, found {}, a date in the future; set the clock that was wrong "
     "and take a snapshot, or name this one by its id"
 )
-"""Objects read at the same time: a distant store takes its time for each, and boto3 keeps ten connections."""
 
 log = logging.getLogger(__name__)
-
-
-def list_snapshots(store: ObjectStore, cluster: str | None = None, date: date | str | None = None) -> list[Manifest]:
-    """All published snapshots, oldest first; of one cluster and one UTC date where they are given.
-
-    A manifest that cannot be read is an error that names it: a list that leaves one out would mislead retention.
-    """
-    return sorted(at_once(lambda key: read_manifest(store, key), manifest_keys(store, cluster, date)), key=_age)
 
 
 def manifest_keys(store: ObjectStore, cluster: str | None = None, day: date | str | None = None) -> list[str]:
@@ -203,10 +194,16 @@ def read_manifest(store: ObjectStore, address: str) -> Manifest:
     """The manifest at a key or a URI of the store; the folder of the snapshot will do.
 
     Raises:
+        BadInputError: the address is not one of this store.
         ObjectMissingError: there is none.
         ObjectDamagedError, UnknownFormatError: as of `parse_manifest` and `require_own_place`.
     """
     key = address.removeprefix(f"{store.uri}/").rstrip("/")
+    if not key.startswith(f"{ROOT}/"):
+        raise BadInputError(
+            f"snapshot {address!r} not read: expected an address below {store.uri}/{ROOT}/, found another one; name its store (--store), or copy "
+            "the address from `kafka-maintenance snapshots list`"
+        )
     if not key.endswith(f"/{MANIFEST}"):
         key = f"{key}/{MANIFEST}"
     return require_own_place(parse_manifest(store.get(key), store.uri_of(key), key))

@@ -6,8 +6,9 @@ manifests of the dates in question are read.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
-from typing import Final
+from datetime import date
+from itertools import takewhile
+from typing import Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
@@ -33,11 +34,12 @@ _SHOWN_MAX: Final = 10
 __all__ = [
     "HISTORY_DAYS",
     "UNUSABLE",
+    "Beside",
     "Choice",
     "NoSnapshotError",
+    "beside",
     "choose",
     "earlier_snapshots",
-    "passed_over",
     "snapshots_of_date",
 ]
 
@@ -155,14 +157,19 @@ def earlier_snapshots(
     )
 
 
-def passed_over(store: ObjectStore, chosen: Iterable[Manifest]) -> dict[str, str]:
-    """Cluster → why a snapshot of the same date as its chosen one cannot be read; clusters without such a one are absent."""
+class Beside(NamedTuple):
+    """The other snapshots of a cluster and date: why some cannot be read, empty where all can; and the older ones that can, newest first, which take the
+    place of the chosen one where an object of it is damaged.
+    """
 
-    def of_day(manifest: Manifest) -> tuple[str, str]:
-        others = [key for key in manifest_keys(store, manifest.cluster, manifest.date) if key != manifest.key]
-        return manifest.cluster, listed(readable_snapshots(store, others)[1])
+    unusable: str
+    older: list[Manifest]
 
-    return {cluster: reasons for cluster, reasons in at_once(of_day, chosen) if reasons}
+
+def beside(store: ObjectStore, manifest: Manifest) -> Beside:
+    """The snapshots of the cluster and date of this one."""
+    of_date, unusable = readable_snapshots(store, manifest_keys(store, manifest.cluster, manifest.date))
+    return Beside(listed(unusable), list(takewhile(lambda each: each.key != manifest.key, of_date))[::-1])
 
 
 def _first_of(day: date | str, days: int) -> str:
@@ -171,7 +178,7 @@ def _first_of(day: date | str, days: int) -> str:
         raise BadInputError(
             f"history of {day} not read: expected 1 to {HISTORY_DAYS_MAX} dates, found {days}; correct the number"
         )
-    return (date.fromisoformat(str(day)) - timedelta(days=days - 1)).isoformat()
+    return date.fromordinal(max(1, date.fromisoformat(str(day)).toordinal() - days + 1)).isoformat()
 
 
 def _missing_note(cluster: str, day: str, days: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from controller_core.adapters.snapshot.manifest import ROOT, Manifest, StoredObj
 from controller_core.adapters.snapshot.parquet import table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from controller_core.model.typed import converted
 from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
@@ -253,7 +254,7 @@ def _parsed(content: bytes) -> tuple[Compact, int]:
     claimed = document.pop("digest")
     if _digest(document) != claimed:
         raise ValueError("it was changed")
-    return msgspec.convert(document, Compact), document["format_version"]
+    return converted(document, Compact), document["format_version"]
 
 
 def _unread(uri: str, reason: str) -> str:

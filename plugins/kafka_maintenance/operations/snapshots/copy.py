@@ -59,12 +59,17 @@ def copy_snapshots(
         What was copied; a snapshot that is damaged in one of the stores, or another one in the target, is passed over and named.
 
     Raises:
-        RefusedError: both are one store.
+        RefusedError: both are one store, or one lies among the objects of the other.
         ObjectStoreError: a store failed; run again, it goes on where it stopped.
     """
     if source.uri == target.uri:
         raise RefusedError(
             f"snapshots of {source.uri} not copied: expected another store as target, found the same one"
+        )
+    if _is_among_objects(target, source) or _is_among_objects(source, target):
+        raise RefusedError(
+            f"snapshots of {source.uri} not copied: expected a target beside it, found {target.uri}, one of which lies among the objects of the "
+            "other; name the folder or the prefix that holds v1/, and another one as target"
         )
     target.probe()
     manifests, unusable = readable_snapshots(source, manifest_keys(source, cluster))
@@ -84,6 +89,10 @@ def copy_snapshots(
         copied.append(manifest.snapshot_id)
         progress(f"copied {manifest.snapshot_id} of {manifest.cluster} ({len(copied)})")
     return Copied(tuple(copied), already_there, tuple(passed_over))
+
+
+def _is_among_objects(store: ObjectStore, other: ObjectStore) -> bool:
+    return f"{store.uri}/".startswith(f"{other.uri}/{ROOT}/")
 
 
 def _is_there(target: ObjectStore, manifest: Manifest, there: Collection[str]) -> bool:

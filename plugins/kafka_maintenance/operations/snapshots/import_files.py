@@ -1,6 +1,6 @@
 """Makes our snapshots of moments that the files of a ZooKeeper server hold: years from before this program was installed.
 
-Source: docs/snapshots.md, "ZooKeeper's own files".
+Source: docs/zookeeper-files.md.
 """
 
 import json

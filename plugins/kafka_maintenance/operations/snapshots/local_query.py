@@ -2,12 +2,10 @@
 
 A statement is Spark SQL. sqlglot translates it, and DuckDB runs it only where it is one SELECT over snapshot tables of which every part is in
 `PARTS` and every function in `FUNCTIONS`: of these a test compares the answers of both engines. Anything else is Spark's to run, or to refuse.
-Source: docs/snapshots.md, "Ten questions"; docs/adr/0015-questions-by-duckdb.md.
+Source: docs/history.md, "Ten questions"; docs/adr/0015-questions-by-duckdb.md.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from controller_core.adapters.snapshot.tables import TABLES, ZNODES
 from controller_core.adapters.snapshot.znode_rows import ZNODES_TABLE
+from spark_jobs.json_values import as_json
 
 SNAPSHOTS: Final = "snapshots"
 FUNCTIONS: Final = frozenset(
@@ -117,6 +116,7 @@ _SPARK_TYPES: Final[Mapping[str, str]] = {
     "DOUBLE": "double",
     "HUGEINT": "bigint",  # DuckDB's sum of integers, a bigint to Spark
     "INTEGER": "int",
+    "INTERVAL": "interval day to second",
     "TIMESTAMP WITH TIME ZONE": "timestamp",
     "VARCHAR": "string",
 }
@@ -145,7 +145,13 @@ def _is_known(node: exp.Expr, tables: set[str]) -> bool:
         return isinstance(node.this, exp.Identifier) and not node.db and not node.catalog and node.name in tables
     if isinstance(node, exp.Div):
         return _divides_by_a_number(node)
+    if isinstance(node, exp.Sub) and _names_date(node.this) and _names_date(node.expression):
+        return False  # days to DuckDB, an interval to Spark
     return kind in (FUNCTIONS if isinstance(node, exp.Func) else PARTS)
+
+
+def _names_date(node: exp.Expr) -> bool:
+    return any(column.name == "date" for column in node.find_all(exp.Column))
 
 
 def _divides_by_a_number(node: exp.Div) -> bool:
@@ -198,7 +204,7 @@ def answer(sql: str, inputs: Sequence[Path], rows_max: int, *, scratch: Path) ->
     return {
         "columns": [name for name, *_ in columns],
         "types": [_spark_type(str(kind)) for _, kind, *_ in columns],
-        "rows": [[_value(value) for value in row] for row in rows[:rows_max]],
+        "rows": [[as_json(value) for value in row] for row in rows[:rows_max]],
         "cut_off": len(rows) > rows_max,
         "snapshots": len(inputs),
     }
@@ -267,18 +273,3 @@ def _spark_type(kind: str) -> str:
     if kind.endswith("[]"):
         return f"array<{_spark_type(kind.removesuffix('[]'))}>"
     return _SPARK_TYPES.get(kind, kind.lower())
-
-
-def _value(value: Any) -> Any:
-    """A value as JSON has it; times as ISO 8601, without the zone, which is UTC."""
-    match value:
-        case datetime():
-            return value.replace(tzinfo=None).isoformat()
-        case date():
-            return value.isoformat()
-        case Decimal():
-            return float(value)
-        case list() | tuple():
-            return [_value(each) for each in value]
-        case _:
-            return value

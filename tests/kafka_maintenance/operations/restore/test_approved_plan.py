@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from kazoo.security import ACL, Id
 
 from controller_core.adapters.snapshot.reader import ReadOptions
 from controller_core.adapters.zookeeper.address import ClusterAddress
@@ -18,7 +19,7 @@ from kafka_maintenance.operations.errors import (
     PlanChangedError,
     RefusedError,
 )
-from kafka_maintenance.operations.record.receipts import read_events
+from kafka_maintenance.operations.record.receipts import read_events, trusted_events
 from kafka_maintenance.operations.restore import apply_steps
 from kafka_maintenance.operations.restore.document import load_restore, plan_digest
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -134,19 +135,48 @@ def test_a_config_made_anew_after_the_plan_is_another_one(kafka, snapshot, store
     assert kafka.get("/config/topics/orders")[0] == world.config(retention_ms="6")
 
 
+def test_a_second_call_of_the_plan_leaves_the_record_of_the_first_whole(kafka, snapshot, store, chroot, monkeypatch):
+    monkeypatch.setattr(apply_steps, "_LOCK_WAIT_S", 0.0)
+    kafka.delete("/config/clients/slow", -1)
+    stored = plan(store, snapshot, chroot, configs=("*",))
+
+    def again(_):
+        with pytest.raises(ClusterBusyError, match="cluster is busy"):
+            apply(store, stored, chroot, run_id="second")
+
+    apply(store, stored, chroot, run_id="first", progress=again)
+    assert [each.event for each in trusted_events(store, "alpha", stored.digest)] == [
+        "started",
+        "intended",
+        "started",
+        "done",
+    ]
+
+
+def lock_lost(kafka):
+    for name in kafka.children("/admin"):
+        if name.startswith(LOCK_PATH.rpartition("/")[2]):
+            kafka.delete(f"/admin/{name}", -1)
+
+
+def test_a_restore_that_lost_its_lock_before_an_acl_stops(kafka, snapshot, store, chroot):
+    kafka.client.set_acls("/config/clients/slow", [ACL(29, Id("world", "anyone"))])
+    kafka.delete("/config/topics/orders", -1)
+    stored = plan(store, snapshot, chroot, configs=("*",), widen_acls=True)
+    with pytest.raises(NotFinishedError, match="lock /admin/kafka_maintenance_lock was lost; what was written stays"):
+        apply(store, stored, chroot, progress=lambda _: lock_lost(kafka))
+    receipt = apply(store, stored, chroot)
+    assert (receipt.written, receipt.already_there) == (1, 1)
+
+
 def test_a_restore_that_lost_its_lock_stops_and_can_be_applied_again(kafka, snapshot, store, chroot, monkeypatch):
     monkeypatch.setattr(apply_steps, "TRANSACTION_STEPS_MAX", 1)
     for path in ("/config/clients/slow", "/config/topics/orders"):
         kafka.delete(path, -1)
     stored = plan(store, snapshot, chroot, configs=("*",))
 
-    def lose(_):
-        for name in kafka.children("/admin"):
-            if name.startswith(LOCK_PATH.rpartition("/")[2]):
-                kafka.delete(f"/admin/{name}", -1)
-
     with pytest.raises(NotFinishedError, match="lock /admin/kafka_maintenance_lock was lost; what was written stays"):
-        apply(store, stored, chroot, progress=lose)
+        apply(store, stored, chroot, progress=lambda _: lock_lost(kafka))
     receipt = apply(store, stored, chroot)
     assert (receipt.written, receipt.already_there) == (1, 1)
 
@@ -175,5 +205,5 @@ def test_a_plan_is_for_one_zookeeper(kafka, snapshot, store, chroot):
 def test_nothing_to_do_is_said(kafka, snapshot, store, chroot):
     with pytest.raises(RefusedError, match="everything asked for is there already"):
         plan(store, snapshot, chroot, topics=("orders",))
-    with pytest.raises(BadInputError, match="check names and patterns"):
+    with pytest.raises(BadInputError, match="found nothing for topic 'no-such-topic'"):
         plan(store, snapshot, chroot, topics=("no-such-topic",))

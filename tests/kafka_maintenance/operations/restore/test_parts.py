@@ -1,10 +1,13 @@
 """Topics, configs and paths come back under brokers that run or are stopped."""
 
+import re
+
 import pytest
 
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.znodes.configs import ConfigZnode, encode_config
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
-from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.restore.content import RestoreScope
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
@@ -27,6 +30,17 @@ def test_a_config_comes_back_and_the_brokers_are_told(kafka, snapshot, store, ch
     assert kafka.children("/config/changes") == [change]
 
 
+def test_a_throttle_that_would_come_back_is_told(kafka, store, chroot):
+    throttled = {"leader.replication.throttled.replicas": "0:1", "follower.replication.throttled.replicas": "0:2"}
+    kafka.set("/config/topics/orders", encode_config(ConfigZnode(throttled)), -1)
+    manifest = taken(chroot, store)
+    kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
+    kafka.set("/config/topics/payments", world.config(retention_ms="5"), -1)
+    told = "1 config, such as /config/topics/orders, would have a replication throttle"
+    assert told in plan(store, manifest, chroot, topics=("*",)).text
+    assert told not in plan(store, manifest, chroot, topics=("payments",)).text
+
+
 def test_the_execution_of_another_day_does_not_come_back(kafka, store, chroot):
     world.waiting_plan(kafka, store)
     manifest = taken(chroot, store)
@@ -39,6 +53,20 @@ def test_a_deleted_config_is_made_again(kafka, snapshot, store, chroot):
     kafka.delete("/config/clients/slow", -1)
     apply(store, plan(store, snapshot, chroot, configs=("clients/*",)), chroot)
     assert kafka.get("/config/clients/slow")[0] == world.PERSISTENT["/config/clients/slow"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"topics": ("orders", "nosuch", "tmp-*")}, "topic 'nosuch'; topic 'tmp-*'"),
+        ({"topics": ("orders",), "configs": ("clients/*", "topic/orders")}, "config 'topic/orders'"),
+        ({"paths": ("/config/topics/", "config/topics")}, "path 'config/topics'"),
+    ],
+)
+def test_of_several_names_one_that_the_snapshot_does_not_have_is_told(kafka, snapshot, store, chroot, asked, said):
+    kafka.delete("/config/topics/orders", -1)
+    with pytest.raises(BadInputError, match=f"found nothing for {re.escape(said)}; "):
+        plan(store, snapshot, chroot, **asked)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from controller_core.model.errors import InvalidPlanError
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention
-from kafka_maintenance.operations.retention.store import load_retention, still_there, store_retention
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots, read_raw
+from kafka_maintenance.operations.retention.store import find_retention, load_retention, still_there, store_retention
+from kafka_maintenance.operations.snapshots.catalog import read_raw
 from kafka_maintenance.operations.snapshots.copy import copy_snapshots
 from kafka_maintenance.operations.snapshots.pins import pin
 from tests.kafka_maintenance.operations.retention.days import (
@@ -22,6 +22,7 @@ from tests.kafka_maintenance.operations.retention.days import (
     receipt,
     stored,
 )
+from tests.visible_snapshots import visible_snapshots
 
 
 def test_the_command_records_every_object_before_and_after(store):
@@ -51,7 +52,7 @@ def test_planning_deletes_nothing_and_applying_only_what_was_approved(store):
     apply_retention(
         store, policy, plan_retention(store, policy, now=NOW).digest, now=NOW, approver="ada", progress=deleted.append
     )
-    assert [int(found.snapshot_id.split("-")[2]) for found in list_snapshots(store)] == [4]
+    assert [int(found.snapshot_id.split("-")[2]) for found in visible_snapshots(store)] == [4]
     assert not store.list(old.prefix)
     assert (
         deleted.index(run_key("alpha", old.run_id))
@@ -77,7 +78,7 @@ def test_what_a_killed_removal_of_plans_left_goes_with_a_later_one(store, killed
         apply_retention(store, LAST_ONE, digest, now=NOW, approver="ada", progress=die)
     apply_retention(store, LAST_ONE, plan_retention(store, LAST_ONE, now=NOW).digest, now=NOW, approver="ada")
     assert not store.list(f"{old.prefix}/")
-    assert list_snapshots(store) == [last]
+    assert visible_snapshots(store) == [last]
 
 
 def by_command(store, plan, progress):
@@ -98,7 +99,7 @@ def test_what_a_killed_copy_left_stays_when_the_copy_has_gone_on_meanwhile(store
     plan = plan_retention(store, LAST_ONE, now=NOW, cluster="alpha")
     assert plan.abandoned == (raw,)
     apply(store, plan, lambda _: copy_snapshots(source, store))
-    assert [found.snapshot_id.split("-")[2] for found in list_snapshots(store)] == ["40", "5"]
+    assert [found.snapshot_id.split("-")[2] for found in visible_snapshots(store)] == ["40", "5"]
     assert read_raw(store, copied).num_rows == 0
     objects = {each.event: each.detail.get("objects") for each in read_events(store, "alpha", plan.digest)}
     assert [raw in objects[event] for event in (EventKind.STARTED, EventKind.DONE)] == [True, False]
@@ -126,7 +127,7 @@ def test_a_plan_begun_after_the_approval_refuses_the_removal(store, five_days):
     receipt(store, EventKind.STARTED)
     with pytest.raises(PlanChangedError, match=r"is not finished.*nothing was removed"):
         applied(store, made)
-    assert len(list_snapshots(store)) == 5
+    assert len(visible_snapshots(store)) == 5
 
 
 @pytest.fixture
@@ -142,6 +143,13 @@ def test_a_stored_plan_says_what_goes_and_why_the_rest_stays(store, five_days):
     assert five_days[0].snapshot_id in made.markdown
     assert load_retention(store, made.uri, cluster="alpha") == made
     assert stored(store) == made
+    assert find_retention(store, cluster="alpha", digest=made.digest) == made
+
+
+@pytest.mark.parametrize("digest", ["", "0" * 63, "../" * 21 + "x", "\0"])
+def test_a_stored_plan_is_found_by_its_whole_digest_alone(store, digest):
+    with pytest.raises(BadInputError, match="64 hex digits"):
+        find_retention(store, cluster="alpha", digest=digest)
 
 
 @pytest.mark.parametrize("cluster", ["kafka-v1", "v1"])
@@ -160,7 +168,7 @@ def test_an_approved_plan_is_carried_out_once_and_nothing_else_goes(store, five_
     newer = add(store, 0)
     receipt = applied(store, made)
     assert receipt.removed == tuple(day.snapshot_id for day in five_days[:4])
-    assert [found.snapshot_id for found in list_snapshots(store)] == [five_days[4].snapshot_id, newer.snapshot_id]
+    assert [found.snapshot_id for found in visible_snapshots(store)] == [five_days[4].snapshot_id, newer.snapshot_id]
     assert still_there(store, made.plan, "alpha") == ((), ())
     assert "olivia" in store.get(f"v1/receipts/cluster=alpha/{made.digest}/0003-done.json").decode()
     assert applied(store, made).already_applied
@@ -180,7 +188,7 @@ def test_a_removal_that_was_cut_off_is_finished_by_a_second_run(store, five_days
     rerun = add(store, 0)  # a later run may bear the name of one whose note is gone
     store.put(run_key("alpha", five_days[1].run_id), b"another snapshot's note")
     assert not applied(store, made).already_applied
-    assert [found.snapshot_id for found in list_snapshots(store)] == [five_days[4].snapshot_id, rerun.snapshot_id]
+    assert [found.snapshot_id for found in visible_snapshots(store)] == [five_days[4].snapshot_id, rerun.snapshot_id]
     assert store.get(run_key("alpha", five_days[1].run_id)) == b"another snapshot's note"
     assert not [key for day in five_days[:4] for key in store.list(f"{day.prefix}/")]
 
@@ -190,7 +198,7 @@ def test_a_snapshot_pinned_after_the_approval_refuses_the_plan(store, five_days)
     pin(store, five_days[0], reason="audit", by="ada", now=NOW)
     with pytest.raises(PlanChangedError, match=r"pinned: audit.*nothing was removed"):
         applied(store, made)
-    assert len(list_snapshots(store)) == 5
+    assert len(visible_snapshots(store)) == 5
 
 
 def altered(store, made, old, new):
@@ -225,7 +233,7 @@ def test_what_is_not_the_approved_plan_removes_nothing(store, five_days, alter, 
         altered(store, made, *alter)
     with pytest.raises(error, match=message):
         applied(store, made, **changed)
-    assert len(list_snapshots(store)) == 5
+    assert len(visible_snapshots(store)) == 5
 
 
 def test_a_plan_that_is_gone(store, five_days):

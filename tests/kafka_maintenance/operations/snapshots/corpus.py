@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
-from kafka_maintenance.operations.snapshots import catalog as snapshots
 from tests.source_files import ROOT
+from tests.visible_snapshots import visible_snapshots
 
 CORPUS = ROOT / "tests" / "data" / "snapshots"
 """One folder per format version, written by the program of its time: add folders, never make one again."""
@@ -22,5 +22,5 @@ def corpus(tmp_path):
 
 
 def stored(corpus):
-    (manifest,) = snapshots.list_snapshots(corpus)
+    (manifest,) = visible_snapshots(corpus)
     return manifest

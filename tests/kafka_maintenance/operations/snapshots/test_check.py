@@ -10,12 +10,12 @@ import pytest
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.manifest import changed_manifest, manifest_bytes
 from controller_core.adapters.snapshot.parquet import table_from_parquet, table_to_parquet
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.operations.snapshots.check import check_store, check_text
 from kafka_maintenance.operations.snapshots.pins import pin
 from kafka_maintenance.operations.snapshots.repair import carry_out, plan_repairs
 from tests.kafka_maintenance import snapshot_world as world
 from tests.kafka_maintenance.operations.snapshots.corpus import FORMAT_1
+from tests.visible_snapshots import visible_snapshots
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ def store(request):
 
 
 def manifest_of(store):
-    (manifest,) = list_snapshots(store)
+    (manifest,) = visible_snapshots(store)
     return manifest
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
@@ -66,6 +66,11 @@ def test_one_seen_earlier_only_or_later_is_not(store):
     assert choose(store, DAY, history_days=2).missing == {}
     publish(World(cluster="gamma", day=DAY), store)
     assert choose(store, ALPHA.on(2).day).missing == {}
+
+
+def test_of_the_first_date_that_there_is_no_snapshot_is_expected(store):
+    with pytest.raises(BadInputError, match="date 0001-01-01 not analysed: expected a snapshot"):
+        choose(store, "0001-01-01")
 
 
 def test_a_named_cluster_is_missed_whatever_was_seen(store):
@@ -268,6 +273,14 @@ def test_an_output_folder_with_somebodys_files_is_refused_and_stays(store, tmp_p
     assert own.read_text() == "my own"
 
 
+@pytest.mark.parametrize("taken", ["input", "compact.json"])
+def test_a_folder_that_takes_no_more_is_named(store, tmp_path, taken):
+    """Else the message would be the system's alone, which leaves open whether it is the store's disk that is full."""
+    (tmp_path / taken).touch() if taken == "input" else (tmp_path / taken).mkdir()
+    with pytest.raises(OSError, match=f"not written below {tmp_path}, a folder of this machine.*make room"):
+        analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r")
+
+
 def test_what_failed_runs_left_is_removed_after_a_while(store, tmp_path):
     for run in ("failed", "young"):
         analyse.stage(store, choose(store, DAY).snapshots, tmp_path / run, run_id=run)
@@ -280,12 +293,20 @@ def test_what_failed_runs_left_is_removed_after_a_while(store, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "young"]
 
 
-def test_a_job_that_works_in_place_finds_nothing_of_an_attempt_before(store, tmp_path):
-    mine, others = (f"{analyse.UNPUBLISHED}run={run_token(run)}/plans/alpha.plan.json" for run in "rs")
-    for key in (mine, others):
+def test_a_job_that_works_in_place_finds_nothing_of_an_attempt_before_and_removes_what_runs_of_long_ago_left(
+    store, tmp_path
+):
+    today, yesterday, long_ago = (datetime.now(UTC).date() - timedelta(days=days) for days in (0, 1, 8))
+
+    def left(run, day):
+        return f"{analyse.UNPUBLISHED}date={day}/run={run_token(run)}/plans/alpha.plan.json"
+
+    others = [left("s", day) for day in (yesterday, today)]
+    for key in (left("r", yesterday), left("r", today), *others, left("failed", long_ago)):
         store.put(key, b"{}")
-    analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r", in_place=True)
-    assert list(store.list(analyse.UNPUBLISHED)) == [others]
+    staged = analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r", in_place=True)
+    assert list(store.list(analyse.UNPUBLISHED)) == others
+    assert f"/unpublished/date={today}/run={run_token('r')}" in staged.output
 
 
 def test_the_job_is_given_no_snapshot_that_could_not_be_fetched(store, tmp_path):
@@ -299,3 +320,23 @@ def test_the_job_is_given_no_snapshot_that_could_not_be_fetched(store, tmp_path)
     assert inputs(tmp_path) == [("alpha", "2026-11-18"), ("alpha", "2026-11-19")]
     analyse.stage(store, choice.snapshots, tmp_path, run_id="r", history_days=1)
     assert not Path((tmp_path / "inputs").read_text().splitlines()[1]).exists()
+
+
+@pytest.mark.parametrize("days_ago", [0, 1], ids=["the date", "a date before"])
+def test_an_older_snapshot_of_the_date_takes_the_place_of_one_with_a_damaged_table(store, tmp_path, days_ago):
+    newest = publish(LATER.on(days_ago), store)
+    store.put(newest.object("partitions").key, b"PAR1 no longer")
+    analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r", history_days=2)
+    assert inputs(tmp_path) == [("alpha", "2026-11-19"), ("alpha", "2026-11-20")]
+    (problem,) = json.loads((tmp_path / "problems.json").read_text())
+    assert (problem["snapshot_id"], problem["date"]) == (newest.snapshot_id, newest.date)
+    assert newest.snapshot_id not in (tmp_path / "inputs").read_text()
+
+
+def test_a_job_that_works_in_place_is_given_what_takes_the_place_of_a_damaged_snapshot(store, tmp_path):
+    early = replace(LATER, zxid=LATER.zxid + 1, time_of_day=time(1, 0))
+    for world in (LATER, early):
+        publish(world, store)
+    analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r", history_days=1, in_place=True)
+    ids = [path.rpartition("=")[2] for path in (tmp_path / "inputs").read_text().splitlines()[1:]]
+    assert ids == [ALPHA.snapshot_id, early.snapshot_id, LATER.snapshot_id]

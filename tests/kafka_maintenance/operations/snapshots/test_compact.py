@@ -12,7 +12,7 @@ from controller_core.adapters.object_store.open import MemoryStore, open_store
 from controller_core.model.errors import ObjectDamagedError
 from kafka_maintenance.cli.arguments import ExitStatus
 from kafka_maintenance.cli.main import main
-from kafka_maintenance.operations.analysis.run import stage
+from kafka_maintenance.operations.analysis.run import UNPUBLISHED, stage
 from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention
 from kafka_maintenance.operations.snapshots import compact
 from kafka_maintenance.operations.snapshots.compact import (
@@ -23,6 +23,7 @@ from kafka_maintenance.operations.snapshots.compact import (
     keep_compact,
     months_of,
     read_compact,
+    remove_compact,
 )
 from tests.spark_jobs.worlds import DAY, World, publish
 
@@ -223,6 +224,19 @@ def test_staging_fetches_the_snapshots_where_the_compact_history_is_damaged(stor
     inputs = (staged(store, manifests, tmp_path).folder / "inputs").read_text().splitlines()[1:]
     assert len(inputs) == 4
     assert compact_said(tmp_path)["snapshots"] == []
+
+
+def test_a_job_that_works_in_place_reads_its_compact_history_also_after_that_is_made_anew(store, tmp_path):
+    manifests = publish_days(store, range(6))
+    kept = keep_compact(store, "alpha", MONTH)
+    contents = {store.get(each.key) for each in kept.objects}
+    stage(store, [manifests[-1]], tmp_path, run_id="r", day=DAY, in_place=True)
+    remove_compact(store, "alpha", MONTH)
+    files = {path for paths in compact_said(tmp_path)["files"].values() for path in paths}
+    there = {f"s3a://{store.uri_of(key).removeprefix('s3://')}": store.get(key) for key in store.list(UNPUBLISHED)}
+    assert (set(there), set(there.values())) == (files, contents)
+    stage(store, [manifests[-1]], tmp_path, run_id="r", day=DAY, in_place=True)
+    assert store.list(UNPUBLISHED) == []
 
 
 def test_staging_passes_over_a_compact_history_without_one_of_its_tables(store, tmp_path):

@@ -13,12 +13,12 @@ from controller_core.adapters.snapshot.manifest import changed_manifest, manifes
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.model.errors import SnapshotKeyError, StoreAccessDeniedError
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.operations.snapshots.check import check_store
 from kafka_maintenance.operations.snapshots.copy import copy_snapshots
 from kafka_maintenance.operations.snapshots.pins import pin, pins
 from kafka_maintenance.servers import ObjectStoreServer
 from tests.kafka_maintenance import snapshot_world as world
+from tests.visible_snapshots import visible_snapshots
 
 NOW = datetime(2026, 6, 30, 12, tzinfo=UTC)
 
@@ -41,7 +41,7 @@ def source(request):
     for days_ago in range(3):
         world.stored_day(store, NOW, days_ago)
     world.stored_day(store, NOW, 1, cluster="beta")
-    pin(store, list_snapshots(store, "alpha")[0], reason="audit", by="ada", now=NOW)
+    pin(store, visible_snapshots(store, "alpha")[0], reason="audit", by="ada", now=NOW)
     return store
 
 
@@ -53,7 +53,7 @@ def target(request):
 def test_every_snapshot_is_copied_once_with_its_pin_and_its_note(source, target):
     done = copy_snapshots(source, target)
     assert (len(done.copied), done.already_there, done.passed_over) == (4, 0, ())
-    assert [each.digest for each in list_snapshots(target)] == [each.digest for each in list_snapshots(source)]
+    assert [each.digest for each in visible_snapshots(target)] == [each.digest for each in visible_snapshots(source)]
     assert pins(target, "alpha") == pins(source, "alpha")
     assert target.list("v1/runs/") == source.list("v1/runs/")
     assert copy_snapshots(source, target).already_there == 4
@@ -61,7 +61,7 @@ def test_every_snapshot_is_copied_once_with_its_pin_and_its_note(source, target)
 
 def test_one_cluster_alone(source, target):
     assert len(copy_snapshots(source, target, cluster="beta").copied) == 1
-    assert [each.cluster for each in list_snapshots(target)] == ["beta"]
+    assert [each.cluster for each in visible_snapshots(target)] == ["beta"]
 
 
 def test_a_copy_that_was_killed_shows_nothing_half_and_goes_on(source, target, monkeypatch):
@@ -77,20 +77,20 @@ def test_a_copy_that_was_killed_shows_nothing_half_and_goes_on(source, target, m
     with pytest.raises(KeyboardInterrupt):
         copy_snapshots(source, target)
     monkeypatch.undo()
-    visible = list_snapshots(target)
+    visible = visible_snapshots(target)
     assert 0 < len(visible) < 4
     assert not [each for each in check_store(target, now=NOW).findings if "is missing" in each.what]
     assert len(copy_snapshots(source, target).copied) == 4 - len(visible)
-    assert len(list_snapshots(target)) == 4
+    assert len(visible_snapshots(target)) == 4
 
 
 def test_what_is_damaged_in_the_source_is_named_and_not_copied(source, target):
-    damaged = list_snapshots(source, "alpha")[1]
+    damaged = visible_snapshots(source, "alpha")[1]
     source.put(damaged.object("raw").key, b"x")
     done = copy_snapshots(source, target)
     assert len(done.copied) == 3
     assert damaged.object("raw").key in done.passed_over[0]
-    assert damaged.snapshot_id not in {each.snapshot_id for each in list_snapshots(target)}
+    assert damaged.snapshot_id not in {each.snapshot_id for each in visible_snapshots(target)}
 
 
 def test_what_arrives_otherwise_than_it_left_is_found(source, target, monkeypatch):
@@ -99,11 +99,11 @@ def test_what_arrives_otherwise_than_it_left_is_found(source, target, monkeypatc
         AppendOnly, "put_new", lambda self, key, data: real(self, key, data[:-1] if key.endswith(".parquet") else data)
     )
     assert len(copy_snapshots(source, target).passed_over) == 4
-    assert list_snapshots(target) == []
+    assert visible_snapshots(target) == []
 
 
 def test_another_snapshot_at_the_same_place_is_not_overwritten(source, target):
-    (own,) = list_snapshots(source, "beta")
+    (own,) = visible_snapshots(source, "beta")
     other = MemoryStore("other")
     world.stored_day(other, NOW, 1, cluster="beta", consistent=False)
     target.put(own.key, other.get(own.key))
@@ -143,7 +143,7 @@ def other_bytes_there(source, target, manifest):
 )
 def test_one_that_cannot_be_copied_is_named_and_keeps_no_other_from_being_copied(source, target, damage, named):
     copy_snapshots(source, target)
-    damage(source, target, list_snapshots(source, "alpha")[0])
+    damage(source, target, visible_snapshots(source, "alpha")[0])
     newer = world.stored_day(source, NOW, 0, hour=2)
     done = copy_snapshots(source, target)
     assert (done.copied, done.already_there) == ((newer.snapshot_id,), 3)
@@ -155,7 +155,7 @@ def test_one_that_cannot_be_copied_is_named_and_keeps_no_other_from_being_copied
 def test_one_that_was_repaired_in_one_of_the_stores_is_there(source, target, mended):
     """Its tables were made again from the raw layer that both have."""
     copy_snapshots(source, target)
-    manifest = list_snapshots(source, "alpha")[0]
+    manifest = visible_snapshots(source, "alpha")[0]
     anew = manifest_bytes(changed_manifest(manifest, counts={"znodes": 0}))
     MemoryStore.put({"source": source, "target": target}[mended], manifest.key, anew)
     before = target.get(manifest.key)
@@ -166,7 +166,7 @@ def test_one_that_was_repaired_in_one_of_the_stores_is_there(source, target, men
 
 def test_an_object_that_the_target_lacks_is_copied_again(source, target):
     copy_snapshots(source, target)
-    (own,) = list_snapshots(target, "beta")
+    (own,) = visible_snapshots(target, "beta")
     MemoryStore.delete(target, own.object("raw").key)
     assert copy_snapshots(source, target).copied == (own.snapshot_id,)
     assert target.get(own.object("raw").key) == source.get(own.object("raw").key)
@@ -197,7 +197,9 @@ def test_a_bucket_with_object_lock(source):
         )
         assert len(copy_snapshots(source, target).copied) == 4
         assert copy_snapshots(source, target).already_there == 4
-        assert [each.digest for each in list_snapshots(target)] == [each.digest for each in list_snapshots(source)]
+        assert [each.digest for each in visible_snapshots(target)] == [
+            each.digest for each in visible_snapshots(source)
+        ]
         (raw, *_) = [key for key in target.list("v1/") if key.endswith("raw.parquet")]
         version = client.head_object(Bucket="locked", Key=f"kafka/{raw}")["VersionId"]
         with pytest.raises(ClientError, match="AccessDenied"):
@@ -207,6 +209,15 @@ def test_a_bucket_with_object_lock(source):
 def test_a_store_is_not_copied_onto_itself(source):
     with pytest.raises(RefusedError, match="found the same one"):
         copy_snapshots(source, source)
+
+
+def test_a_store_is_not_copied_among_its_own_objects(tmp_path):
+    """They would be found as snapshots of neither."""
+    outer, inner = (open_store(str(tmp_path / name)) for name in ("store", "store/v1/second"))
+    for source, target in ((outer, inner), (inner, outer)):
+        with pytest.raises(RefusedError, match="lies among the objects of the other"):
+            copy_snapshots(source, target)
+    assert copy_snapshots(outer, open_store(str(tmp_path / "store" / "second"))).copied == ()
 
 
 def test_a_key_is_changed_by_a_new_first_line(tmp_path):

@@ -14,6 +14,7 @@ from kafka_maintenance.operations.snapshots import catalog
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from tests.kafka_maintenance import snapshot_world as world
+from tests.visible_snapshots import visible_snapshots
 from tests.zookeeper_logs import create, log, old_snapshot, set_data, transaction, znode
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -82,7 +83,7 @@ def test_a_snapshot_of_every_hour_in_which_something_changed(folder, run, store)
     assert "dry run, nothing was written; without it: 3 snapshots imported" in dry
     out = run("--chroot", "/kafka", "--every", "1h")
     assert "3 snapshots imported, 0 were there; in 2 periods nothing changed" in out
-    manifests = catalog.list_snapshots(store, "alpha")
+    manifests = visible_snapshots(store, "alpha")
     assert [manifest.taken_at.hour for manifest in manifests] == [1, 2, 5]
     assert [retention(store, manifest) for manifest in manifests] == [["1"], ["2"], ["3"]]
     assert {(each.consistent, each.method, each.chroot, each.kafka_cluster_id) for each in manifests} == {
@@ -90,7 +91,7 @@ def test_a_snapshot_of_every_hour_in_which_something_changed(folder, run, store)
     }
     assert [verify_snapshot(store, manifest) for manifest in manifests] == [[], [], []]
     assert "0 snapshots imported, 3 were there" in run("--chroot", "/kafka", "--every", "1h"), "once is enough"
-    assert len(catalog.list_snapshots(store, "alpha")) == 3
+    assert len(visible_snapshots(store, "alpha")) == 3
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_a_snapshot_of_every_hour_in_which_something_changed(folder, run, store)
 )
 def test_one_moment(folder, run, store, arguments, value, taken_at):
     run("--chroot", "/kafka", *arguments)
-    (manifest,) = catalog.list_snapshots(store, "alpha")
+    (manifest,) = visible_snapshots(store, "alpha")
     assert (retention(store, manifest), manifest.taken_at.isoformat()[:19]) == ([value], taken_at)
 
 
@@ -126,7 +127,7 @@ def test_one_moment(folder, run, store, arguments, value, taken_at):
 )
 def test_bad_input_stores_nothing(folder, run, store, arguments, message):
     assert message in run(*arguments, status=2)
-    assert catalog.list_snapshots(store, "alpha") == []
+    assert visible_snapshots(store, "alpha") == []
 
 
 def test_another_chroot_of_what_was_imported_is_refused(folder, run, store):
@@ -146,14 +147,14 @@ def test_another_cluster_is_refused(folder, run, store):
     run("--chroot", "/kafka", "--zxid", "c")
     assert "expected Kafka cluster id" in run("--chroot", "/kafka", status=1)
     run("--chroot", "/kafka", "--new-cluster-id")
-    assert len(catalog.list_snapshots(store, "alpha")) == 2
+    assert len(visible_snapshots(store, "alpha")) == 2
 
 
 def test_a_cluster_that_moved_to_kraft_is_passed_over(folder, run, store):
     log(folder, 13, transaction(13, 1, create("/kafka/migration", b"{}", parent_cversion=5), time_ms=ms(6)))
     out = run("--chroot", "/kafka", "--every", "1h")
     assert "no snapshot of 2026-03-01 06:00:00+00:00, zxid 0xd: the cluster moved to KRaft" in out
-    assert len(catalog.list_snapshots(store, "alpha")) == 3
+    assert len(visible_snapshots(store, "alpha")) == 3
 
 
 def test_a_file_of_an_old_server_without_its_log_is_not_called_consistent(folder, run, store):
@@ -163,7 +164,7 @@ def test_a_file_of_an_old_server_without_its_log_is_not_called_consistent(folder
     old_snapshot(folder, 12, nodes)
     out = run("--chroot", "/kafka")
     assert "NOT consistent (from snapshot.c: the file may hold changes of later transactions" in out
-    (manifest,) = catalog.list_snapshots(store, "alpha")
+    (manifest,) = visible_snapshots(store, "alpha")
     assert (manifest.consistent, manifest.taken_at) == (False, MIDNIGHT + timedelta(hours=5)), "the newest znode's time"
 
 

@@ -23,6 +23,7 @@ from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from kafka_maintenance.servers import ZooKeeperServer
 from tests.kafka_maintenance import killed
 from tests.kafka_maintenance import snapshot_world as world
+from tests.visible_snapshots import visible_snapshots
 
 pytestmark = pytest.mark.services
 
@@ -63,14 +64,14 @@ def test_publishing(kafka, chroot, tmp_path):
 
     def check(step, status):
         store = FolderStore(tmp_path / str(step))
-        visible = snapshots.list_snapshots(store) if (tmp_path / str(step)).exists() else []
+        visible = visible_snapshots(store) if (tmp_path / str(step)).exists() else []
         assert len(visible) <= 1
         assert all(verify_snapshot(store, manifest) == [] for manifest in visible)
         result = take_snapshot(
             address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="run", now=world.NOON
         )
         assert not (result.created and visible)
-        (only,) = snapshots.list_snapshots(store)
+        (only,) = visible_snapshots(store)
         assert only.digest == result.digest
         assert verify_snapshot(store, only) == []
         shutil.rmtree(tmp_path / str(step))
@@ -163,12 +164,12 @@ LAST_ONE = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
 
 
 def require_whole(store):
-    for manifest in snapshots.list_snapshots(store):
+    for manifest in visible_snapshots(store):
         assert verify_snapshot(store, manifest) == []
 
 
 def require_the_last_alone(store):
-    (only,) = snapshots.list_snapshots(store)
+    (only,) = visible_snapshots(store)
     assert only.run_id == "r2"
     assert sum(key.endswith(".parquet") for key in store.list("v1/")) == len(only.objects)
     assert list(store.list("v1/runs/")) == [key for key in store.list("v1/runs/") if "r2" in key]

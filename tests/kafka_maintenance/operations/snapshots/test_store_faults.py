@@ -18,13 +18,13 @@ import pytest
 from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ObjectStoreError, StoreAccessDeniedError
-from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from kafka_maintenance.servers import ObjectStoreServer, ZooKeeperServer
 from tests.kafka_maintenance import full_disk, killed
 from tests.kafka_maintenance import snapshot_world as world
 from tests.listening import listening
+from tests.visible_snapshots import visible_snapshots
 
 pytestmark = pytest.mark.services
 
@@ -205,10 +205,10 @@ def test_an_s3_server_that_stops_permitting_writes(hosts, s3, puts):
             now=world.NOON,
         )
     store = s3_store(s3, prefix, s3.endpoint_url)
-    assert snapshots.list_snapshots(store) == []
+    assert visible_snapshots(store) == []
     result = take_snapshot(address=ClusterAddress(hosts), cluster="alpha", store=store, run_id="r", now=world.NOON)
     assert result.created == (puts < 13), "with the note written, the second run only shows what the first one made"
-    (only,) = snapshots.list_snapshots(store)
+    (only,) = visible_snapshots(store)
     assert verify_snapshot(store, only) == []
 
 
@@ -220,6 +220,6 @@ def test_an_s3_server_whose_answer_is_lost(hosts, s3, put):
         store = s3_store(s3, prefix, endpoint)
         result = take_snapshot(address=ClusterAddress(hosts), cluster="alpha", store=store, run_id="r", now=world.NOON)
         assert result.created
-    (only,) = snapshots.list_snapshots(s3_store(s3, prefix, s3.endpoint_url))
+    (only,) = visible_snapshots(s3_store(s3, prefix, s3.endpoint_url))
     assert only == result.manifest
     assert verify_snapshot(s3_store(s3, prefix, s3.endpoint_url), only) == []

@@ -21,6 +21,7 @@ from kafka_maintenance.operations.restore.content import RestoreScope, restorabl
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from tests.kafka_maintenance.operations.snapshots.corpus import CORPUS, VERSIONS, stored
+from tests.visible_snapshots import visible_snapshots
 
 
 def test_every_format_version_has_its_corpus():
@@ -134,7 +135,7 @@ def test_a_missing_object(corpus):
 def test_a_missing_manifest(corpus):
     manifest = stored(corpus)
     corpus.delete(manifest.key)
-    assert snapshots.list_snapshots(corpus) == []
+    assert visible_snapshots(corpus) == []
     with pytest.raises(ObjectMissingError, match=r"manifest\.json"):
         snapshots.read_manifest(corpus, manifest.uri)
 
@@ -199,7 +200,7 @@ def test_a_damaged_manifest_is_named(corpus, change, error, text):
     manifest = stored(corpus)
     corpus.put(manifest.key, change(corpus.get(manifest.key).decode()).encode())
     with pytest.raises(error, match=text):
-        snapshots.list_snapshots(corpus)
+        visible_snapshots(corpus)
 
 
 def test_a_field_that_a_newer_program_added_is_kept(corpus):
@@ -244,7 +245,7 @@ def test_a_manifest_that_may_not_be_touched_hides_no_other(corpus, folder, named
 
 def test_objects_without_a_manifest_are_invisible(corpus):
     corpus.put("v1/cluster=corpus/date=2026-03-02/snap=half/raw.parquet", b"torn upload")
-    assert len(snapshots.list_snapshots(corpus)) == 1
+    assert len(visible_snapshots(corpus)) == 1
 
 
 def test_verify_sees_a_manifest_that_lies(corpus):

@@ -23,7 +23,7 @@ from controller_core.model.errors import (
     ZooKeeperUnreachableError,
 )
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.plans.make import plan_elections
+from kafka_maintenance.operations.plans.elections import plan_elections
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.publish import OtherClusterError
 from kafka_maintenance.operations.snapshots.show import manifest_json, show_snapshot
@@ -34,6 +34,7 @@ from spark_jobs.kraft.phase import PhaseId, phase_of
 from spark_jobs.kraft.tree import tree_of
 from tests.kafka_maintenance import snapshot_world as world
 from tests.kafka_maintenance.operations.snapshots.taken import OPS, OWN
+from tests.visible_snapshots import visible_snapshots
 
 pytestmark = pytest.mark.services
 
@@ -115,7 +116,7 @@ def test_another_cluster_is_not_stored_under_a_name_that_has_snapshots(kafka, ch
     message = f"expected Kafka cluster id '{world.CLUSTER_ID}', as on 2026-03-01, found 'AAAAAAAAAAAAAAAAAAAAAA'; .*--new-cluster-id"
     with pytest.raises(OtherClusterError, match=message):
         take(chroot, store, "run-2")
-    assert len(snapshots.list_snapshots(store)) == 1
+    assert len(visible_snapshots(store)) == 1
     assert take(chroot, store, "run-3", new_cluster_id=True).manifest.kafka_cluster_id == "A" * 22
     kafka.delete("/cluster/id", -1)
     assert take(chroot, store, "run-4").manifest.kafka_cluster_id is None, "unknown is not another"
@@ -156,13 +157,13 @@ def test_a_run_has_one_snapshot(kafka, chroot, store):
     again = take(chroot, store, now=world.NOON + timedelta(hours=1))
     assert (first.created, again.created) == (True, False)
     assert again.manifest_uri == first.manifest_uri
-    assert len(snapshots.list_snapshots(store)) == 1
+    assert len(visible_snapshots(store)) == 1
 
 
 def test_more_runs_a_day_and_their_order(kafka, chroot, store):
     taken = [take(chroot, store, f"run-{hour}", world.NOON + timedelta(hours=hour)).manifest for hour in (3, 1, 30)]
-    assert [found.run_id for found in snapshots.list_snapshots(store, "alpha")] == ["run-1", "run-3", "run-30"]
-    assert [found.run_id for found in snapshots.list_snapshots(store, "alpha", "2026-03-02")] == ["run-30"]
+    assert [found.run_id for found in visible_snapshots(store, "alpha")] == ["run-1", "run-3", "run-30"]
+    assert [found.run_id for found in visible_snapshots(store, "alpha", "2026-03-02")] == ["run-30"]
     assert snapshots.newest_snapshot(store, "alpha", world.NOON.date()).run_id == "run-3"
     assert snapshots.newest_snapshot(store, "beta") is None
     assert snapshots.find_snapshot(store, taken[1].snapshot_id[:-3]) == taken[1]
@@ -380,6 +381,6 @@ def test_two_processes_of_one_run(kafka, chroot, store):
             thread.join()
     assert len({result.manifest_uri for result in results}) == 1
     assert sum(result.created for result in results) == 1
-    assert len(snapshots.list_snapshots(store)) == 1
+    assert len(visible_snapshots(store)) == 1
     assert verify_snapshot(store, results[0].manifest) == []
     assert len([key for key in store.list("v1/cluster=") if key.endswith("raw.parquet")]) == 1
