@@ -15,10 +15,15 @@ from controller_core.znodes.paths import DEFAULT_ENTITY
 from spark_jobs.kraft.judged import Judged, Verdict, against
 from spark_jobs.kraft.tree import Tree, is_secret
 
-USER_QUOTAS: Final = frozenset(
+_OF_CLIENTS: Final = frozenset(
     {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 )
-IP_QUOTAS: Final = frozenset({"connection_creation_rate"})
+QUOTAS: Final[Mapping[str, frozenset[str]]] = {
+    "users": _OF_CLIENTS,
+    "clients": _OF_CLIENTS,
+    "ips": frozenset({"connection_creation_rate"}),
+}
+"""Znode below `/config` → the quotas that Kafka knows there."""
 WHOLE: Final[Mapping[str, int]] = {
     "producer_byte_rate": 2**63 - 1,
     "consumer_byte_rate": 2**63 - 1,
@@ -93,29 +98,40 @@ def quotas(tree: Tree) -> Judged:
 
 
 def _bad_quotas(tree: Tree) -> Iterator[str]:
-    for kind, known in (("users", USER_QUOTAS), ("clients", USER_QUOTAS), ("ips", IP_QUOTAS)):
+    for kind in QUOTAS:
         for path in tree.below(f"/config/{kind}"):
-            name = path.rpartition("/")[2]
-            if _BROKEN_ESCAPE.search(name):
-                yield f"{path}: {name!r} cannot be URL-decoded"
-            if kind == "ips" and not _ADDRESS.fullmatch(name):
-                yield f"{path}: {name!r} is no address; the migration writes it again under another name"
-            directly = kind == "users" and path.count("/") == 3  # noqa: PLR2004 - /config/users/<user>
-            settings = _settings(tree, path)
-            for key, value in sorted(settings.items()):
-                if key in SCRAM:
-                    if not directly:
-                        yield f"{path}: {key} stands elsewhere than directly under a user"
-                    elif not _CREDENTIAL.fullmatch(value):
-                        yield f"{path}: {key} is no credential"
-                elif key not in known:
-                    yield f"{path}: {key} is no quota of {kind}"
-                elif not is_number(value):
-                    yield f"{path}: {key}={value!r} is no number"
-                elif key in WHOLE and not is_whole(key, value):
-                    yield f"{path}: {key}={value!r} is no whole number in digits, from 0 to {WHOLE[key]}"
-            if is_secret(tree, path) and not directly and WITHHELD not in settings.values():
-                yield f"{path}: credentials stand elsewhere than directly under a user"
+            yield from (f"{path}: {problem}" for problem in _bad_entity(tree, kind, path))
+
+
+def _bad_entity(tree: Tree, kind: str, path: str) -> Iterator[str]:
+    name, settings = path.rpartition("/")[2], _settings(tree, path)
+    is_user = kind == "users" and path.count("/") == 3  # noqa: PLR2004 - /config/users/<user>
+    if _BROKEN_ESCAPE.search(name):
+        yield f"{name!r} cannot be URL-decoded"
+    if kind == "ips" and not _ADDRESS.fullmatch(name):
+        yield f"{name!r} is no address; the migration writes it again under another name"
+    for key, value in sorted(settings.items()):
+        problem = _bad_credential(key, value, is_user=is_user) if key in SCRAM else _bad_quota(kind, key, value)
+        if problem is not None:
+            yield problem
+    if is_secret(tree, path) and not is_user and WITHHELD not in settings.values():
+        yield "credentials stand elsewhere than directly under a user"
+
+
+def _bad_credential(key: str, value: str, *, is_user: bool) -> str | None:
+    if not is_user:
+        return f"{key} stands elsewhere than directly under a user"
+    return None if _CREDENTIAL.fullmatch(value) else f"{key} is no credential"
+
+
+def _bad_quota(kind: str, key: str, value: str) -> str | None:
+    if key not in QUOTAS[kind]:
+        return f"{key} is no quota of {kind}"
+    if not is_number(value):
+        return f"{key}={value!r} is no number"
+    if key in WHOLE and not is_whole(key, value):
+        return f"{key}={value!r} is no whole number in digits, from 0 to {WHOLE[key]}"
+    return None
 
 
 def is_number(value: str) -> bool:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectMissingError
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.record.departures import Departure, departures, record_departure, record_return
+from kafka_maintenance.operations.record.departures import Departure, departure_of, record_departure, record_return
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot
 from kafka_maintenance.operations.snapshots.pins import pin
 
@@ -26,7 +26,7 @@ def leave(store: ObjectStore, cluster: str, *, by: str, reason: str, now: dateti
     Raises:
         ObjectMissingError: there is no snapshot, so nothing would be kept.
     """
-    known = departures(store).get(cluster)
+    known = departure_of(store, cluster)
     if known is not None:
         return known
     last = newest_snapshot(store, cluster, now=now)
@@ -53,7 +53,7 @@ def come_back(store: ObjectStore, cluster: str, *, by: str, reason: str, now: da
     Raises:
         BadInputError: the cluster has not left.
     """
-    known = departures(store).get(cluster)
+    known = departure_of(store, cluster)
     if known is None:
         raise BadInputError(f"cluster {cluster!r} not taken back: no record says that it has left ZooKeeper")
     back = known._replace(by=by, reason=reason, at=now.astimezone(UTC).isoformat(timespec="seconds"))

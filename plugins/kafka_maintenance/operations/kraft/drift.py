@@ -36,7 +36,7 @@ def read_log(folder: Path, kafka_version: str) -> LogSays:
         BadInputError: there is none.
         LocalStackError: Kafka's tool cannot be run.
     """
-    segments = sorted(folder.glob(f"{'[0-9]' * 20}.log"))
+    segments = _segments(folder)
     if not segments:
         raise BadInputError(
             f"{folder} not read: expected the segments of a metadata log (00000000000000000000.log, …), found none; name a copy of __cluster_metadata-0"
@@ -45,6 +45,34 @@ def read_log(folder: Path, kafka_version: str) -> LogSays:
         records = tuple(all_records(dump_lines(workspace, kafka_version, segments)))
     whole = segments[0].name == _FIRST_SEGMENT
     return LogSays(registrations_of(records), replicas_of(records) if whole else None)
+
+
+class LogReader:
+    """Reads a copy of the metadata log, and again where its segments have changed since: Kafka's tool takes seconds.
+
+    Args:
+        folder: a copy of `__cluster_metadata-0`, which somebody may renew meanwhile.
+        kafka_version: of the tool.
+
+    Raises:
+        BadInputError, LocalStackError: as of `read_log`, when it is made as at each call.
+    """
+
+    def __init__(self, folder: Path, kafka_version: str) -> None:
+        self._folder, self._kafka_version = folder, kafka_version
+        self._stamp, self._says = self._stamp_now(), read_log(folder, kafka_version)
+
+    def __call__(self) -> LogSays:
+        """What the log says now."""
+        stamp = self._stamp_now()
+        if stamp != self._stamp:
+            self._says = read_log(self._folder, self._kafka_version)
+            self._stamp = stamp
+        return self._says
+
+    def _stamp_now(self) -> list[tuple[str, int, int]]:
+        stats = [(path.name, path.stat()) for path in _segments(self._folder)]
+        return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
 
 
 def registrations_of(records: Iterable[Record]) -> Mapping[int, bool]:
@@ -104,6 +132,10 @@ def disagreements(tree: Tree, replicas: Replicas) -> Iterator[str]:
             yield f"{name}-{number}: only {where} has it; where it is new, copy the log again"
         elif tuple(in_tree) != in_log:
             yield f"{name}-{number}: replicas {list(in_tree)} in ZooKeeper, {list(in_log)} in the metadata log"
+
+
+def _segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"{'[0-9]' * 20}.log"))
 
 
 def _committed(records: Iterable[Record]) -> Iterator[Record]:

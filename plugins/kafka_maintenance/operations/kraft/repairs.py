@@ -105,25 +105,25 @@ def _orphan_configs(tree: Tree) -> Iterator[Repair]:
 
 
 def _quotas(tree: Tree) -> Iterator[Repair]:
-    for root in ("users", "clients", "ips"):
-        for path in tree.below(f"/config/{root}"):
+    for kind in entities.QUOTAS:
+        for path in tree.below(f"/config/{kind}"):
             if is_secret(tree, path):
                 continue  # its content is not at hand
             try:
                 config = decode_config(tree.data(path), path=path).config
             except MalformedZnodeError:
                 continue
-            corrected = {key: fixed for key, value in config.items() if (fixed := _corrected(root, key, value))}
+            corrected = {key: fixed for key, value in config.items() if (fixed := _corrected(kind, key, value))}
             if corrected != dict(config):
                 changed = sorted(key for key in config if corrected.get(key) != config[key])
                 yield Repair("R12", path, _config(corrected), f"corrected: {', '.join(changed)}")
 
 
-def _corrected(root: str, key: str, value: str) -> str | None:
+def _corrected(kind: str, key: str, value: str) -> str | None:
     """A quota that Kafka takes; None where it has to go: an unknown key, no number, or a rate out of its range."""
     if key in entities.SCRAM:
         return value
-    if key not in (entities.IP_QUOTAS if root == "ips" else entities.USER_QUOTAS) or not entities.is_number(value):
+    if key not in entities.QUOTAS[kind] or not entities.is_number(value):
         return None
     if key not in entities.WHOLE or entities.is_whole(key, value):
         return value

@@ -13,9 +13,11 @@ from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.words import counted, first_lines
 from controller_core.znodes import TOPICS
+from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
 from kafka_maintenance.operations.kraft.brokers_say import Topic, contradictions, cut_off
 from kafka_maintenance.operations.kraft.drift import LogSays, disagreements, lost
+from kafka_maintenance.servers.errors import LocalStackError
 from spark_jobs.kraft.phase import Phase, PhaseId, phase_of
 from spark_jobs.kraft.topics import under_way
 from spark_jobs.kraft.tree import REQUESTS, Tree, Znode
@@ -27,6 +29,7 @@ _BOTH_LIVE: Final = frozenset({PhaseId.HYBRID, PhaseId.PARTLY_KRAFT, PhaseId.ALL
 _SHOWN_MAX: Final = 10
 
 Ask = Callable[[], Mapping[str, Topic]]
+ReadLog = Callable[[], LogSays]
 
 
 class Advice(Enum):
@@ -231,13 +234,13 @@ class Watcher:
 
     Args:
         first: the first look.
-        log: what the metadata log says; None: not known.
+        log: what the metadata log says at each look; None: not known.
         since: the tree of an earlier snapshot, of which nothing may be lost; None: that is not looked at.
         ask: what brokers tell their clients; None: nobody is asked.
     """
 
     def __init__(
-        self, first: Seen, log: LogSays | None = None, since: Tree | None = None, ask: Ask | None = None
+        self, first: Seen, log: ReadLog | None = None, since: Tree | None = None, ask: Ask | None = None
     ) -> None:
         self._before, self._phase_since = first, first.at
         self._log, self._since, self._ask = log, since, ask
@@ -247,11 +250,19 @@ class Watcher:
         """What the next look says; five seconds or more after the one before."""
         if phase_of(now.tree).id is not phase_of(self._before.tree).id:
             self._phase_since = now.at
-        doubts = [*(lost(self._since, now.tree) if self._since else ()), *_differing(now.tree, self._log)]
-        registrations = self._log.registrations if self._log else None
+        log, unread = self._log_now()
+        doubts = [*(lost(self._since, now.tree) if self._since else ()), *unread, *_differing(now.tree, log)]
+        registrations = log.registrations if log else None
         found = _with_doubts(judge(self._before, now, registrations, self._phase_since), doubts)
         self._before = now
         return self._heard(found, now.tree)
+
+    def _log_now(self) -> tuple[LogSays | None, list[str]]:
+        """What the metadata log says, or why it cannot be read: who renews a copy takes a while."""
+        try:
+            return (None if self._log is None else self._log()), []
+        except (OSError, BadInputError, LocalStackError) as error:
+            return None, [f"what the metadata log says is not known: {error}"]
 
     def _heard(self, found: Judgement, tree: Tree) -> Judgement:
         """With what brokers say. They and the tree may each be late, so that only what two looks show counts; no topics at all is an outage."""
@@ -278,7 +289,7 @@ class Watcher:
 def watch(
     look_again: Callable[[], Seen],
     pause: Callable[[], None],
-    log: LogSays | None = None,
+    log: ReadLog | None = None,
     since: Tree | None = None,
     ask: Ask | None = None,
 ) -> Iterator[Judgement]:
@@ -287,7 +298,7 @@ def watch(
     Args:
         look_again: reads the cluster.
         pause: waits; five seconds or more.
-        log: what the metadata log says; it is compared with the tree while both live. None: not known.
+        log: what the metadata log says at each look; it is compared with the tree while both live. None: not known.
         since: the tree of an earlier snapshot, of which nothing may be lost; None: that is not looked at.
         ask: what brokers tell their clients; it is compared with the tree while both live. None: nobody is asked.
     """

@@ -77,14 +77,19 @@ def test_what_cannot_be_recorded_says_why(store):
         come_back(store, "green", by="ann", reason="x", now=NOW)
 
 
-def test_a_record_that_cannot_be_read_is_no_permission(store):
+@pytest.mark.parametrize(
+    "content", [b"{}", b"[]", b"{", b"[" * 100_000, b"\xff"], ids=lambda content: repr(content[:5])
+)
+def test_a_record_that_cannot_be_read_is_no_permission_and_holds_no_other_cluster(store, content):
     left(store)
     (key,) = store.list("v1/kraft/")
     store.delete(key)
-    store.put(key, b"{}")
-    for asked in (lambda: departures(store), lambda: refuse_departed(store, "blue")):
+    store.put(key, content)
+    for asked in (lambda: departures(store), lambda: refuse_departed(store, "blue"), lambda: left(store)):
         with pytest.raises(ObjectDamagedError, match="kafka-maintenance audit verify"):
             asked()
+    assert left(store, "green").cluster == "green"
+    assert come_back(store, "green", by="ann", reason="x", now=NOW).cluster == "green"
 
 
 @pytest.mark.parametrize("make", [applying.elections, applying.moves, applying.deletion])

@@ -5,7 +5,15 @@ import json
 import pytest
 
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.kraft.drift import disagreements, lost, read_log, registrations_of, replicas_of
+from kafka_maintenance.operations.kraft import drift
+from kafka_maintenance.operations.kraft.drift import (
+    LogReader,
+    disagreements,
+    lost,
+    read_log,
+    registrations_of,
+    replicas_of,
+)
 from kafka_maintenance.operations.kraft.rehearsal.records import all_records
 from kafka_maintenance.servers.errors import LocalStackError
 from tests.kafka_maintenance.operations.kraft.trees import GONE, TOPIC, topic, tree
@@ -90,6 +98,20 @@ def test_a_folder_without_segments_is_bad_input(tmp_path):
     (tmp_path / "server.log").write_text("of another kind")
     with pytest.raises(BadInputError, match=r"expected the segments of a metadata log \(0{20}\.log, …\), found none"):
         read_log(tmp_path, "3.9")
+
+
+def test_a_log_is_read_again_where_a_segment_has_changed(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(drift, "read_log", lambda folder, version: read.append((folder, version)) or len(read))
+    segment = tmp_path / f"{'0' * 20}.log"
+    segment.write_bytes(b"records")
+    says = LogReader(tmp_path, "3.9")
+    assert [says(), says()] == [1, 1]
+    segment.write_bytes(b"records and more")
+    assert [says(), says()] == [2, 2]
+    segment.with_name(f"{9:020}.log").touch()
+    assert says() == 3
+    assert set(read) == {(tmp_path, "3.9")}
 
 
 @pytest.mark.kafka

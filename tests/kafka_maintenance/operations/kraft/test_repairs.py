@@ -13,7 +13,7 @@ from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.kraft.repairs import corrections, repairs_of
-from kafka_maintenance.operations.plans.make import plan_cancel
+from kafka_maintenance.operations.plans.reassignment import plan_cancel
 from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, scope_of
 from kafka_maintenance.operations.restore.plan import plan_restore

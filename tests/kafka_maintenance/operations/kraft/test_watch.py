@@ -1,9 +1,11 @@
 """What the watch advises from two looks at a tree, and what it refuses."""
 
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 
+from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
 from kafka_maintenance.operations.kraft.brokers_say import Told, Topic
 from kafka_maintenance.operations.kraft.drift import LogSays
@@ -117,10 +119,29 @@ def test_the_topics_of_a_moving_reassignment_are_named():
 )  # fmt: skip
 def test_what_is_lost_or_differs_is_a_reason_to_wait(changes, log, since, advice):
     looks = iter([seen(changes), seen(changes, 6, 9)])
-    says = None if log is None else LogSays(KRAFT_BROKERS, log)
+    says = None if log is None else lambda: LogSays(KRAFT_BROKERS, log)
     found = next(watch(looks.__next__, lambda: None, says, tree(since)))
     assert found.advice is advice
     assert (advice is Advice.GO) == (not found.reasons)
+
+
+def test_a_copy_of_the_log_that_is_renewed_is_read_again():
+    looks = iter([seen(ALL_GONE), *(seen(ALL_GONE, 6 * number, number) for number in (1, 2, 3))])
+    replicas = {("orders", 0): (1, 2)}
+    one_left, torn, finished = (
+        LogSays({1: False, 2: True}, replicas),
+        BadInputError("found none"),
+        LogSays(KRAFT_BROKERS, replicas),
+    )
+    found = watch(looks.__next__, lambda: None, Mock(side_effect=[one_left, torn, finished]))
+    assert [next(found).advice for _ in range(2)] == [Advice.WAIT] * 2
+    assert next(found).advice is Advice.GO
+
+
+def test_a_log_that_cannot_be_read_is_a_reason_to_wait():
+    looks = iter([seen(HYBRID), seen(HYBRID, 6, 9)])
+    found = next(watch(looks.__next__, lambda: None, Mock(side_effect=FileNotFoundError("00.log"))))
+    assert (found.advice, found.reasons) == (Advice.WAIT, ("what the metadata log says is not known: 00.log",))
 
 
 BOTH = {"orders": Topic("bXktdG9waWMtb25lLTAwMQ", {0: Told(1, (1, 2))})}

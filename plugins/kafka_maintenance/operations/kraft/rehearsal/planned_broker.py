@@ -29,7 +29,7 @@ _CONTROLLER: Final = "CONTROLLER"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a broker of a rehearsal lives: its id, what it names, and the settings of the migration that all have."""
+    """Where a broker of a rehearsal lives: its id, what it names (the folder from the workspace), and the settings of the migration that all have."""
 
     broker_id: int
     zookeeper_connect: str

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from pathlib import Path
 from typing import Final
 
 from controller_core.adapters.snapshot.tree_writer import NewZnode, write_tree
@@ -236,7 +237,7 @@ class _Start:
             broker_id=broker,
             zookeeper_connect=f"{self._zookeeper.hosts}/{self._name}",
             voters=f"{self._planned.node_id}@{LOOPBACK}:{controller_port}",
-            folder=self._workspace.subfolder(f"{self._name}-data"),
+            folder=Path(f"{self._name}-data"),
             ports={},
         )
         self._places[broker] = place = free_place(settings, place)
