@@ -2,11 +2,12 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
+from controller_core.plans.rules import is_whole_number
 from spark_jobs import schemas
 from spark_jobs.io.compact import Compact, compact_of
 from spark_jobs.io.snapshots import Problem
@@ -72,15 +73,18 @@ def parse(argv: Sequence[str], description: str | None = None) -> Args:
         "--history-days",
         "--history-nights",
         dest="history_days",
-        type=int,
+        type=_whole(1),
         default=30,
         help="dates of the history, this one included",
     )
-    parser.add_argument("--files", type=int, default=1, help="files per result table")
+    parser.add_argument("--files", type=_whole(1), default=1, help="files per result table")
     parser.add_argument("--no-plans", action="store_true", help="propose no reassignments")
     parser.add_argument("--no-drill", action="store_true", help="imagine no failures")
     parser.add_argument(
-        "--drill-pairs-max", type=int, default=drill.PAIRS_MAX, help="pairs of brokers that fail together, at most"
+        "--drill-pairs-max",
+        type=_whole(0),
+        default=drill.PAIRS_MAX,
+        help="pairs of brokers that fail together, at most",
     )
     parser.add_argument(
         "--verified", action="store_true", help="the snapshots' bytes were compared with their manifests already"
@@ -111,6 +115,17 @@ def parse(argv: Sequence[str], description: str | None = None) -> Args:
             for cluster, told in json.loads(_text(found.changed) or "{}").items()
         },
     )
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    """Reads a whole number, at least `least`; another one would end the job in the middle, or analyse another history."""
+
+    def read(text: str) -> int:
+        if not is_whole_number(text, least):
+            raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, found {text!r}")
+        return int(text)
+
+    return read
 
 
 def _goals(path: Path | None) -> Goals:

@@ -1,6 +1,12 @@
-"""Strict readers of JSON values that a person wrote: a reader returns the value, or raises a ValueError that says what was wanted."""
+"""Strict readers of JSON values that a person wrote, and the values of a query as JSON has them.
+
+A reader returns the value, or raises a ValueError that says what was wanted.
+"""
 
 from collections.abc import Callable, Iterable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from math import isfinite, isnan
 from typing import Any
 
 Reader = Callable[[Any], Any]
@@ -29,6 +35,32 @@ def several(read: Reader, build: Callable[[Iterable[Any]], Any]) -> Reader:
     """A list whose members `read` accepts, as `build` makes it."""
     members = one(list)
     return lambda values: build([read(value) for value in members(values)])
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON has it; times as ISO 8601, without the zone, which is UTC, and their differences in seconds.
+
+    What is no number in JSON has the name that Spark's `to_json` gives it.
+    """
+    match value:
+        case float() if not isfinite(value):
+            return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case timedelta():
+            return value.total_seconds()
+        case datetime():
+            return value.replace(tzinfo=None).isoformat()
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return float(value)
+        case bytes() | bytearray():
+            return value.hex()
+        case dict():
+            return {str(key): as_json(each) for key, each in value.items()}
+        case list() | tuple():
+            return [as_json(each) for each in value]
+        case _:
+            return value
 
 
 def fields(value: Any, readers: dict[str, Reader]) -> dict[str, Any]:

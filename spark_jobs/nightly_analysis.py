@@ -78,7 +78,11 @@ def run(spark: SparkSession, args: Args, say: Say) -> int:
 
 
 def _analysed(spark: SparkSession, args: Args, chosen: Chosen, problems: Sequence[Problem], say: Say) -> int:
-    """Makes and writes the results that are wanted, and the report; returns the exit status."""
+    """Makes and writes the results that are wanted, and the report; returns the exit status.
+
+    Raises:
+        DatasetError: somebody removed or replaced results: they would be published as none, and a sick cluster as a healthy one.
+    """
     results = Results(spark, chosen, args, problems)
     past = len(chosen.window) + len(args.compact.snapshots)
     say(
@@ -89,18 +93,18 @@ def _analysed(spark: SparkSession, args: Args, chosen: Chosen, problems: Sequenc
     _remove(place, _PAGES, (".md", ".html"))
     if args.wants("proposals"):
         _remove(place, _PLANS, _PLAN_ENDS)
-    made = []
+    made = {}
     try:
         for name, seconds in _write(results.outputs(), args, place.uri):
             say(f"{name}: {seconds:.1f} s")
-            made.append(name)
+            made[name] = _parts(place, name)
     finally:
         results.release()
     if "proposals" in made:
         _write_plans(place)
     page = content.read(
         place,
-        made,
+        list(made),
         run=args.run,
         day=args.date,
         snapshots=results.analysed,
@@ -116,11 +120,21 @@ def _analysed(spark: SparkSession, args: Args, chosen: Chosen, problems: Sequenc
     for name, text in pages.items():
         place.write(name, text.encode())
     plans = place.names(_PLANS) if "proposals" in made else []
-    tables = [name for table in made for name in place.names(table) if name.endswith(".parquet")]
+    if changed := [table for table, parts in made.items() if not parts or parts != _parts(place, table)]:
+        raise DatasetError(
+            f"results not delivered: expected in {args.output} the files that this job has written, found those of {changed} removed or "
+            "replaced, by a later try of this run or another job with the same output; run it again, with an output of its own"
+        )
+    tables = [part for parts in made.values() for part in parts]
     deliver(place, [*pages, *tables, *(name for name in plans if name.endswith(_PLAN_ENDS))])
     say(f"report: {args.output}/report.html; not analysed: {len(page.of('not_analysed'))}")
     incomplete = any(row["stage"] != HISTORY for row in page.of("not_analysed"))
     return INCOMPLETE if args.fail_if_incomplete and incomplete else DONE
+
+
+def _parts(place: folders.Folder, table: str) -> list[str]:
+    """The files of a result that lie there now."""
+    return sorted(name for name in place.names(table) if name.endswith(".parquet"))
 
 
 def _remove(place: folders.Folder, name: str, ends: tuple[str, ...]) -> None:

@@ -10,13 +10,12 @@ Exit status 0: done; 2: bad input, such as SQL that Spark refuses.
 
 import argparse
 import json
+import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +27,9 @@ from spark_jobs.io import datasets
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.analyses import PublishedRun, find_analyses, read_result
 from spark_jobs.io.errors import DatasetError
+from spark_jobs.io.folders import literal
 from spark_jobs.io.snapshots import Snapshot
+from spark_jobs.json_values import as_json
 from spark_jobs.select_only import refusal
 
 DONE, BAD_INPUT = 0, 2
@@ -49,7 +50,7 @@ def run(spark: SparkSession, args: Args) -> None:
     """Registers the tables, runs the query, writes the document.
 
     Raises:
-        DatasetError: no snapshot is there, the statement is not one SELECT over tables, or Spark refuses it.
+        DatasetError: no snapshot is there, the statement is not one SELECT over tables, Spark refuses it, or its answer is not for JSON.
     """
     refused = refusal(spark, args.sql)
     if refused is not None:
@@ -66,15 +67,20 @@ def run(spark: SparkSession, args: Args) -> None:
         rows = found.limit(args.rows_max + 1).collect()
     except PySparkException as error:
         raise DatasetError(f"query refused by Spark: {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DatasetError(
+            "query has no answer: expected values that a JSON document can have (dates of the years 1 to 9999, maps whose keys hold "
+            f"no array), found one that it cannot: {error}; select it as text, with string(…)"
+        ) from error
     document = {
         "columns": found.columns,
         "types": [kind for _, kind in found.dtypes],
-        "rows": [[_value(value) for value in row] for row in rows[: args.rows_max]],
+        "rows": [[as_json(value) for value in row] for row in rows[: args.rows_max]],
         "cut_off": len(rows) > args.rows_max,
         "snapshots": len(snapshots),
         "unreadable": [problem.reason for problem in problems],
     }
-    args.output.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+    args.output.write_text(json.dumps(document, indent=1, ensure_ascii=False, default=str), encoding="utf-8")
 
 
 def register(spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
@@ -89,7 +95,7 @@ def register(spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
 
 def register_znodes(spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
     """Makes the table `znodes` known, which lies beside the others where a query names it."""
-    rows = spark.read.parquet(*(snapshot.table_uri(ZNODES_TABLE) for snapshot in snapshots))
+    rows = spark.read.parquet(*(literal(snapshot.table_uri(ZNODES_TABLE)) for snapshot in snapshots))
     dated(rows).createOrReplaceTempView(ZNODES_TABLE)
 
 
@@ -124,27 +130,12 @@ def parse(argv: Sequence[str]) -> Args:
     return Args(inputs=tuple(found.input), sql=sql, output=found.output, rows_max=found.rows_max, znodes=found.znodes)
 
 
-def _value(value: Any) -> Any:
-    """A value as JSON has it; times as ISO 8601."""
-    match value:
-        case datetime() | date():
-            return value.isoformat()
-        case Decimal():
-            return float(value)
-        case bytes() | bytearray():
-            return value.hex()
-        case dict():
-            return {str(key): _value(each) for key, each in value.items()}
-        case list() | tuple():
-            return [_value(each) for each in value]
-        case _:
-            return value
-
-
 def main(argv: Sequence[str]) -> int:
     """The job as a program."""
     try:
         args = parse(argv)
+        os.environ["TZ"] = "UTC"  # PySpark gives times in the zone of its process
+        time.tzset()
         spark = datasets.session("query")
         try:
             run(spark, args)

@@ -148,7 +148,7 @@ class Results:
     def _disk_findings(self) -> DataFrame:
         if not self._args.disks:
             return datasets.driver_rows(self._spark, [], schemas.FINDINGS)
-        disks = self._spark.read.schema(schemas.DISKS).parquet(*self._args.disks)
+        disks = datasets.parquet_rows(self._spark, self._args.disks, schemas.DISKS)
         return disk_findings.disk_findings(disks, self._current["partitions"], self._facts_current)
 
     def _disagreements(self) -> DataFrame:
@@ -200,14 +200,19 @@ class Results:
         return rows.unionByName(read_compact(self._spark, self._args.compact, table, clusters))
 
     def _rules(self, good: DataFrame) -> tuple[DataFrame, list[Problem]]:
-        """settings.RULES of every snapshot, and the clusters whose settings cannot be used, or name a version nobody knows."""
+        """settings.RULES of every snapshot, and the clusters whose settings cannot be used, or name a version nobody knows.
+
+        Those hold for the snapshot before, too: a cluster is named once.
+        """
         tables = self._tables
+        current = {(each.cluster, each.snapshot_id) for each in self._chosen.current}
         found, refused = [], []
         for row in evidence_frame(tables["cluster"], tables["brokers"], tables["topics"], good).collect():
             try:
                 found.append(rules_of(self._args.settings, row))
             except (ControllerCoreError, SettingsError) as error:
-                refused.append(Problem(row["cluster"], row["snapshot_id"], "settings", str(error)))
+                if (row["cluster"], row["snapshot_id"]) in current:
+                    refused.append(Problem(row["cluster"], row["snapshot_id"], "settings", str(error)))
         return datasets.driver_rows(self._spark, found, RULES), refused
 
     def _problem_rows(self) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
@@ -11,7 +12,7 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from controller_core.adapters.snapshot.manifest import MANIFEST
 from spark_jobs import schemas
-from spark_jobs.io.datasets import driver_rows
+from spark_jobs.io.datasets import driver_rows, parquet_rows
 from spark_jobs.io.folders import Folder, folder
 
 _KIND, _READERS = "analysis", 8
@@ -53,16 +54,8 @@ def read_result(spark: SparkSession, runs: Sequence[PublishedRun], result: str) 
     schema = schemas.OUTPUTS[result]
     paths = [path for run in runs for path in run.parts(result)]
     newest = {run.date: run for run in runs}
-    newest_of = {(run.date, cluster): run for run in runs for cluster in run.clusters}
-    places = {run.uri: {"run_date": run.date, "run_folder": run.uri.rpartition("/")[2]} for run in runs}
-    told = [{**places[run.uri], "run": run.run, "newest": newest[run.date] is run} for run in runs]
-    by_cluster = [
-        {**places[run.uri], "cluster": cluster, "current": newest_of[date, cluster] is run}
-        for run in runs
-        for date, cluster in newest_of
-        if date == run.date
-    ]
-    rows = spark.read.schema(schema).parquet(*paths) if paths else driver_rows(spark, [], schema)
+    told = [{**_place(run), "run": run.run, "newest": newest[run.date] is run} for run in runs]
+    rows = parquet_rows(spark, paths, schema)
     part = r"/date=([^/]+)/(run=[^/]+)/"
     path = F.col("_metadata.file_path") if paths else F.lit("")
     named = rows.select(
@@ -71,13 +64,33 @@ def read_result(spark: SparkSession, runs: Sequence[PublishedRun], result: str) 
     return (
         named.join(F.broadcast(driver_rows(spark, told, _RUNS)), ["run_date", "run_folder"], how="inner")
         .join(
-            F.broadcast(driver_rows(spark, by_cluster, _ANALYSED)),
+            F.broadcast(driver_rows(spark, left_out_by_newest(runs), _ANALYSED)),
             ["run_date", "run_folder", "cluster"],
             how="left",  # one row per run and cluster
         )
         .withColumns({"run_date": F.to_date("run_date"), "current": F.coalesce("current", "newest")})
         .select("run_date", "run", "current", *schema.names)
     )
+
+
+def left_out_by_newest(runs: Sequence[PublishedRun]) -> list[dict[str, Any]]:
+    """Which run counts for each cluster that the newest run of a date left out, and that this one does not: few rows in whole years.
+
+    Args:
+        runs: as `find_analyses` sorts them.
+    """
+    newest = {run.date: run for run in runs}
+    newest_of = {(run.date, cluster): run for run in runs for cluster in run.clusters}
+    return [
+        {**_place(run), "cluster": cluster, "current": is_current}
+        for (date, cluster), counts in newest_of.items()
+        if counts is not newest[date]
+        for run, is_current in ((counts, True), (newest[date], False))
+    ]
+
+
+def _place(run: PublishedRun) -> dict[str, str]:
+    return {"run_date": run.date, "run_folder": run.uri.rpartition("/")[2]}
 
 
 def _with_manifest(place: Folder) -> list[Folder]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 
 from pyspark.sql import SparkSession
 
@@ -35,7 +35,7 @@ def choose(snapshots: Sequence[Snapshot], day: date, history_days: int) -> Chose
     """The newest snapshot of each cluster and date, up to `day`; clusters without one of that date are left out."""
     newest = {(snapshot.cluster, snapshot.date): snapshot for snapshot in snapshots}  # sorted: the last one stays
     current = {cluster: found for (cluster, of), found in newest.items() if of == day.isoformat()}
-    first = (day - timedelta(days=history_days - 1)).isoformat()
+    first = date.fromordinal(max(1, day.toordinal() - history_days + 1)).isoformat()
     earlier = [
         found for (cluster, of), found in sorted(newest.items()) if cluster in current and first <= of < day.isoformat()
     ]

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import schemas
-from spark_jobs.io.datasets import driver_rows
+from spark_jobs.io.datasets import driver_rows, parquet_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,5 +40,5 @@ def read_compact(spark: SparkSession, compact: Compact, table: str, clusters: Co
     if not named:
         return driver_rows(spark, [], schema)
     wanted = driver_rows(spark, named, schemas.SNAPSHOTS).hint("broadcast")
-    rows = spark.read.schema(schema).parquet(*compact.files[table])
+    rows = parquet_rows(spark, compact.files[table], schema)
     return rows.join(wanted, list(schemas.SNAPSHOT_KEY), how="left_semi").select(*schema.names)

@@ -1,6 +1,6 @@
 """Frames made, checked and written as their schema says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from spark_jobs import schemas
 from spark_jobs.io.arrow import arrow_schema
 from spark_jobs.io.errors import DatasetError
+from spark_jobs.io.folders import literal
 
 SESSION_CONF: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
@@ -66,6 +67,12 @@ def driver_rows(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: 
     return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=arrow_schema(schema)), schema)
 
 
+def parquet_rows(spark: SparkSession, uris: Iterable[str], schema: StructType) -> DataFrame:
+    """The rows of Parquet files, or of folders of them, as `schema` has them; none without any file."""
+    paths = list(map(literal, uris))
+    return spark.read.schema(schema).parquet(*paths) if paths else driver_rows(spark, [], schema)
+
+
 def through_driver(frame: DataFrame, schema: StructType) -> DataFrame:
     """`frame`, computed now and held by the driver: what is made of it is planned without what it was made of.
 
@@ -85,9 +92,10 @@ def write_result(frame: DataFrame, folder_uri: str, name: str, *, files: int = 1
     """
     schema = schemas.OUTPUTS[name]
     keys = [field.name for field in schema.fields if field.dataType.typeName() not in {"array", "struct", "map"}][:6]
+    rest = [name for name in schema.names if name not in keys]  # rows alike in all keys: else their order is chance
     few = checked(frame, schema, name)
     spread = few.repartition(1) if files == 1 else few.repartitionByRange(files, *keys[:2])
-    spread.sortWithinPartitions(*keys).write.mode("overwrite").parquet(f"{folder_uri}/{name}")
+    spread.sortWithinPartitions(*keys, *rest).write.mode("overwrite").parquet(f"{folder_uri}/{name}")
 
 
 def key_of(table: DataFrame) -> DataFrame:

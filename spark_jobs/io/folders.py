@@ -4,6 +4,7 @@ Paths are local folders or `s3a://bucket/prefix`, which Arrow's file systems rea
 that Spark has.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 
 _S3 = ("s3a://", "s3://")
 _ROWS_AT_ONCE = 1_000
+_OF_PATTERNS = re.compile(r"[\[\]{}*?\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,16 @@ class Folder:
         return f"{self.path}/{name}"
 
 
+def literal(uri: str) -> str:
+    """A path for `spark.read`, which takes each for a pattern: what has a meaning there stands for itself."""
+    return _OF_PATTERNS.sub(r"\\\g<0>", uri)
+
+
 def folder(spark: SparkSession, uri: str) -> Folder:
-    """The folder at `uri`, reached with Spark's own S3 settings when it is `s3a://`; a relative path becomes absolute."""
+    """The folder at `uri`, reached with Spark's own S3 settings when it is `s3a://`; a local path becomes absolute, and without `..`, as Spark tells it."""
     uri = uri.rstrip("/")
     if not uri.startswith(_S3):
-        path = str(Path(uri.removeprefix("file://")).absolute())
+        path = str(Path(uri.removeprefix("file:")).resolve())
         return Folder(arrow_fs.LocalFileSystem(), path, path)
     return Folder(_s3(spark), uri.split("://", 1)[1], "s3a://" + uri.split("://", 1)[1])
 

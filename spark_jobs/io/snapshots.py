@@ -21,9 +21,9 @@ from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_
 from controller_core.model.errors import ControllerCoreError, ObjectDamagedError
 from spark_jobs import schemas
 from spark_jobs.io.arrow import arrow_type, same_type
-from spark_jobs.io.datasets import driver_rows
+from spark_jobs.io.datasets import parquet_rows
 from spark_jobs.io.errors import DatasetError
-from spark_jobs.io.folders import Folder, folder
+from spark_jobs.io.folders import Folder, folder, literal
 
 _ANALYSIS = "analysis"
 _READERS = 8
@@ -99,8 +99,9 @@ def find_snapshots(
         Snapshots sorted by (taken_at, cluster, snapshot_id) and the problems of folders that cannot be used.
     """
     wanted = tuple(tables)
-    folders = [found for uri in inputs for found in _with_tables(folder(spark, uri))]
-    with ThreadPoolExecutor(_READERS) as readers:
+    places = [folder(spark, uri) for uri in inputs]
+    with ThreadPoolExecutor(_READERS) as readers:  # each listing of S3 is waited for
+        folders = [found for of_place in readers.map(_with_tables, places) for found in of_place]
         results = list(readers.map(lambda one: _open_snapshot(one[0], one[1], wanted), folders))
     good = {(found.cluster, found.snapshot_id): found for found in results if isinstance(found, Snapshot)}
     problems = [found for found in results if isinstance(found, Problem)]
@@ -137,7 +138,8 @@ def damaged(spark: SparkSession, needed: Iterable[tuple[Snapshot, str]], *, deco
     paths = [snapshot.table_uri(entry.table) for snapshot, entry in listed]
     if not paths:
         return []
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(paths)  # no partition columns
+    content = spark.read.format("binaryFile").option("recursiveFileLookup", "true")  # no partition columns
+    files = content.load(list(map(literal, paths)))
     hashed = files.select(
         "path",
         F.col("length").alias("size"),
@@ -177,22 +179,23 @@ def _decode_error(content: bytes | None, uri: str) -> str | None:
 
 def read_table(spark: SparkSession, snapshots: Sequence[Snapshot], table: str) -> DataFrame:
     """One decoded table of all `snapshots` as `schemas.INPUTS[table]`; empty without snapshots that have it."""
-    schema = schemas.INPUTS[table]
     holders = [found for found in snapshots if table not in LATER_TABLES or table in found.row_counts]
-    if not holders:
-        return driver_rows(spark, [], schema)
-    return spark.read.schema(schema).parquet(*(snapshot.table_uri(table) for snapshot in holders))
+    return parquet_rows(spark, [each.table_uri(table) for each in holders], schemas.INPUTS[table])
 
 
-def _with_tables(place: Folder) -> Iterator[tuple[Folder, frozenset[str]]]:
+def _with_tables(place: Folder) -> list[tuple[Folder, frozenset[str]]]:
     """Folders at or below `place` that hold a manifest, each with the tables that lie there; one listing for all."""
     names: dict[str, set[str]] = defaultdict(set)
     for path in place.files():
         inside, _, name = path.rpartition("/")
         names[inside].add(name)
-    for inside in sorted(inside for inside, found in names.items() if MANIFEST in found):
-        tables = frozenset(table for table in (*schemas.INPUTS, RAW) if f"{table}.parquet" in names[inside])
-        yield Folder(place.filesystem, inside, place.uri + inside.removeprefix(place.path)), tables
+    return [
+        (
+            Folder(place.filesystem, inside, place.uri + inside.removeprefix(place.path)),
+            frozenset(table for table in (*schemas.INPUTS, RAW) if f"{table}.parquet" in names[inside]),
+        )
+        for inside in sorted(inside for inside, found in names.items() if MANIFEST in found)
+    ]
 
 
 def _open_snapshot(place: Folder, there: frozenset[str], tables: Iterable[str]) -> Snapshot | Problem | None:

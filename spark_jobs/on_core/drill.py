@@ -67,7 +67,7 @@ def failure_drill(
     """
     no_pairs = F.lit(None).cast(ArrayType(ArrayType(IntegerType()))).alias("pairs")
     with_pairs = (
-        core_facts.join(shared_pairs(partitions, pairs_max), _KEY, how="left")
+        core_facts.join(shared_pairs(partitions, core_facts, pairs_max), _KEY, how="left")
         if pairs_max
         else core_facts.select("*", no_pairs)
     )
@@ -133,10 +133,10 @@ def _added_up(changes: Column) -> Column:
     return F.transform(F.array_sort(F.array_distinct(F.transform(changes, kind))), of_kind)
 
 
-def shared_pairs(partitions: DataFrame, pairs_max: int) -> DataFrame:
-    """The pairs of brokers that hold the most partitions together.
+def shared_pairs(partitions: DataFrame, core_facts: DataFrame, pairs_max: int) -> DataFrame:
+    """The pairs of live brokers that hold the most partitions together: a pair with a broker that is down takes no other's place.
 
-    In:  schemas.PARTITIONS. Out: (cluster, snapshot_id, pairs), at most `pairs_max` pairs for each snapshot.
+    In:  schemas.PARTITIONS and CORE_FACTS. Out: (cluster, snapshot_id, pairs), at most `pairs_max` pairs for each snapshot.
     """
     both = F.filter(
         F.flatten(
@@ -152,6 +152,8 @@ def shared_pairs(partitions: DataFrame, pairs_max: int) -> DataFrame:
         partitions.select(*_KEY, F.explode(both).alias("pair"))
         .groupBy(*_KEY, "pair")
         .agg(F.count(F.lit(1)).alias("shared"))
+        .join(F.broadcast(core_facts.select(*_KEY, "live")), _KEY)
+        .where(F.array_contains("live", F.col("pair")[0]) & F.array_contains("live", F.col("pair")[1]))
         .withColumn("place", F.row_number().over(most))
         .where(F.col("place") <= pairs_max)
         .groupBy(*_KEY)
@@ -171,10 +173,8 @@ def scenarios(facts: Mapping[str, Any]) -> Iterator[tuple[str, tuple[BrokerId, .
     if len(racks) > 1:
         for rack in sorted(racks):
             yield f"rack:{rack}", tuple(sorted(racks[rack]))
-    there = frozenset(live)
     for pair in facts["pairs"] or ():
-        if there.issuperset(pair):
-            yield "pair", tuple(map(BrokerId, pair))
+        yield "pair", tuple(map(BrokerId, pair))
 
 
 def drill(

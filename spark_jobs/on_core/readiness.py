@@ -14,7 +14,7 @@ from controller_core.adapters.snapshot.manifest import RAW
 from controller_core.model.gc_pause import collector_paused
 from spark_jobs import schemas
 from spark_jobs.io.arrow import arrow_schema
-from spark_jobs.io.datasets import driver_rows
+from spark_jobs.io.datasets import driver_rows, parquet_rows
 from spark_jobs.io.snapshots import Snapshot
 from spark_jobs.kraft.phase import phase_of
 from spark_jobs.kraft.rules import judge_all
@@ -42,8 +42,7 @@ def kraft_readiness(spark: SparkSession, snapshots: Sequence[Snapshot], public: 
         for one in judged
     ]
     rows = (
-        spark.read.schema(schemas.RAW)
-        .parquet(*(one.table_uri(RAW) for one in judged))
+        parquet_rows(spark, [one.table_uri(RAW) for one in judged], schemas.RAW)
         .select(*TREE_COLUMNS, _file().alias("file"))
         .join(F.broadcast(driver_rows(spark, files, schemas.PATHS).withColumnRenamed("path", "file")), "file")
         .drop("file")
@@ -108,7 +107,8 @@ def _rows(raw: pa.Table, public: Mapping[str, Mapping[str, str]] | None) -> Iter
 
 def _file() -> Column:
     """From which file a row comes, as `_without_scheme` writes it."""
-    return F.regexp_replace(F.col("_metadata.file_path"), "^file:/*|^/+", "")
+    plain = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))  # Spark gives a URI
+    return F.regexp_replace(plain, "^file:/*|^/+", "")
 
 
 def _without_scheme(uri: str) -> str:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,44 +87,28 @@ def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = 
             take over.
         InvalidStateError: a goal names a broker that the cluster does not have.
     """
-    width = goals.tolerance if tolerance is None else tolerance
-    leaving = {state.position(b) for b in (*goals.drain, *goals.replace)}
-    eligible = state.live & ~state.draining
-    eligible[sorted(leaving)] = False
+    eligible = _eligible(state, goals)
     rows = chosen_rows(state, goals)
     used, topic = np.unique(state.topic[rows], return_inverse=True)
     wanted = state.replication_factor[rows].astype(np.int64)
     if goals.replication_factor is not None:
         wanted = np.full(len(rows), goals.replication_factor, np.int64)
-    values, factor = np.unique(wanted, return_inverse=True)
-    _check_enough(state, eligible, values, wanted, rows)
-    racks, dense = np.unique(state.rack[eligible], return_inverse=True)
-    rack = np.full(state.broker_count, -1, np.int64)
-    rack[eligible] = dense
-    sizes = np.bincount(dense, minlength=len(racks))
-    quotas = [rack_quota(int(rf), sizes.tolist()) for rf in values]
-    shares = [
-        [share / n for share, n in zip(rack_share(int(rf), sizes.tolist(), *quota), sizes.tolist(), strict=True)]
-        for rf, quota in zip(values, quotas, strict=True)
-    ]
-    counts = np.bincount(topic * len(values) + factor, minlength=len(used) * len(values)).reshape(-1, len(values))
-    broker_low, broker_high = _around(counts.sum(0)[None, :], shares, width.replicas)
-    low = np.where(eligible, broker_low[0][rack], 0)
-    high = np.where(eligible, broker_high[0][rack], 0)
-    cell_low, cell_high = None, None
-    if goals.topic_spread:
-        topic_bounds = _around(counts, shares, width.topic)
-        cell_low, cell_high = (np.where(eligible, of_rack[:, rack], 0) for of_rack in topic_bounds)
-        low = np.maximum(low, cell_low.sum(0))  # what its topics leave there anyway, or no price of it proves anything
-    per_broker = Fraction(len(rows), int(eligible.sum()))
-    leader_low = np.where(eligible, max(0, math.floor(per_broker) - width.leaders), 0)
-    leader_high = np.where(eligible, math.ceil(per_broker) + width.leaders, 0)
+    factors, factor = np.unique(wanted, return_inverse=True)
+    _check_enough(state, eligible, factors, wanted, rows)
+    rack, rack_sizes = _racks(state, eligible)
+    quotas = [rack_quota(int(rf), rack_sizes) for rf in factors]
     if goals.replace:
-        handed = handed_over(state, goals, eligible, rows)
-        _check_factors_kept(state, goals, wanted, rows)
-        low = high = np.bincount(handed[handed >= 0], minlength=state.broker_count).astype(np.int64)
-        leader_low = leader_high = np.bincount(handed[:, 0], minlength=state.broker_count).astype(np.int64)
-        cell_low, cell_high = None, None
+        bounds = _handed_over_bounds(state, goals, eligible, rows, wanted)
+    else:
+        shares = [
+            [share / n for share, n in zip(rack_share(int(rf), rack_sizes, *quota), rack_sizes, strict=True)]
+            for rf, quota in zip(factors, quotas, strict=True)
+        ]
+        cells = np.bincount(topic * len(factors) + factor, minlength=len(used) * len(factors))
+        width = goals.tolerance if tolerance is None else tolerance
+        bounds = _even_bounds(
+            cells.reshape(-1, len(factors)), shares, eligible, rack, width, topic_spread=goals.topic_spread
+        )
     return Problem(
         rows=rows,
         topic=topic.astype(np.int64),
@@ -132,18 +117,18 @@ def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = 
         size=None if state.size is None else state.size[rows],
         eligible=eligible,
         rack=rack,
-        rack_brokers=tuple(np.nonzero(rack == g)[0] for g in range(len(racks))),
+        rack_brokers=tuple(np.nonzero(rack == g)[0] for g in range(len(rack_sizes))),
         factor=factor.astype(np.int64),
-        factors=tuple(int(rf) for rf in values),
-        rack_min=np.array([quota[0] for quota in quotas], np.int64),
-        rack_max=np.array([quota[1] for quota in quotas], np.int64),
-        low=low,
-        high=high,
-        cell_low=cell_low,
-        cell_high=cell_high,
-        leader_low=leader_low,
-        leader_high=leader_high,
-        topic_spread=cell_low is not None,
+        factors=tuple(int(rf) for rf in factors),
+        rack_min=np.array([least for least, _ in quotas], np.int64),
+        rack_max=np.array([most for _, most in quotas], np.int64),
+        low=bounds.low,
+        high=bounds.high,
+        cell_low=bounds.cell_low,
+        cell_high=bounds.cell_high,
+        leader_low=bounds.leader_low,
+        leader_high=bounds.leader_high,
+        topic_spread=bounds.cell_low is not None,
     )
 
 
@@ -280,6 +265,72 @@ def rack_share(rf: int, sizes: Sequence[int], least: Sequence[int], most: Sequen
         lack = sum(least[g] - x * sizes[g] for g in under)
         # The heavier side is clamped first: the level moves the other way and may free the lighter one.
         clamped |= over if surplus >= lack else under
+
+
+def _eligible(state: ClusterState, goals: Goals) -> Bools:
+    """[B] may hold replicas: live brokers that stay."""
+    eligible = state.live & ~state.draining
+    eligible[[state.position(b) for b in (*goals.drain, *goals.replace)]] = False
+    return eligible
+
+
+def _racks(state: ClusterState, eligible: Bools) -> tuple[Ints, list[int]]:
+    """[B] the rack of each eligible broker, from 0, and -1 for the others; eligible brokers per rack."""
+    racks, dense = np.unique(state.rack[eligible], return_inverse=True)
+    rack = np.full(state.broker_count, -1, np.int64)
+    rack[eligible] = dense
+    return rack, np.bincount(dense, minlength=len(racks)).tolist()
+
+
+class _Bounds(NamedTuple):
+    """Fields of a problem, as it describes them."""
+
+    low: Ints
+    high: Ints
+    leader_low: Ints
+    leader_high: Ints
+    cell_low: Ints | None = None
+    cell_high: Ints | None = None
+
+
+def _even_bounds(
+    counts: Ints,
+    shares: Sequence[Sequence[Fraction]],
+    eligible: Bools,
+    rack: Ints,
+    width: Tolerance,
+    *,
+    topic_spread: bool,
+) -> _Bounds:
+    """Every eligible broker has its share of the replicas and of the leaders, give or take the tolerance.
+
+    Args:
+        counts: [T, F] partitions per topic and replication factor.
+        shares: [F][R] replicas of one partition on one broker.
+        eligible: [B] may hold replicas.
+        rack: [B] of `shares`.
+        width: how far a broker may be off its share.
+        topic_spread: bounds each topic, too.
+    """
+    broker_low, broker_high = _around(counts.sum(0)[None, :], shares, width.replicas)
+    low, high = np.where(eligible, broker_low[0][rack], 0), np.where(eligible, broker_high[0][rack], 0)
+    per_broker = Fraction(int(counts.sum()), int(eligible.sum()))
+    leader_low = np.where(eligible, max(0, math.floor(per_broker) - width.leaders), 0)
+    leader_high = np.where(eligible, math.ceil(per_broker) + width.leaders, 0)
+    if not topic_spread:
+        return _Bounds(low, high, leader_low, leader_high)
+    cell_low, cell_high = (np.where(eligible, of_rack[:, rack], 0) for of_rack in _around(counts, shares, width.topic))
+    low = np.maximum(low, cell_low.sum(0))  # what its topics leave there anyway, or no price of it proves anything
+    return _Bounds(low, high, leader_low, leader_high, cell_low, cell_high)
+
+
+def _handed_over_bounds(state: ClusterState, goals: Goals, eligible: Bools, rows: Ints, wanted: Ints) -> _Bounds:
+    """Every broker has what it has now, and the replacement brokers what the leaving ones have; errors as of `handed_over`."""
+    handed = handed_over(state, goals, eligible, rows)
+    _check_factors_kept(state, goals, wanted, rows)
+    load = np.bincount(handed[handed >= 0], minlength=state.broker_count).astype(np.int64)
+    led = np.bincount(handed[:, 0], minlength=state.broker_count).astype(np.int64)
+    return _Bounds(load, load, led, led)
 
 
 def _around(counts: Ints, shares: Sequence[Sequence[Fraction]], width: int) -> tuple[Ints, Ints]:

@@ -1,7 +1,8 @@
-"""Bytes per broker as a second goal: exchanges of replicas that keep every count, and so every bound of the plan.
+"""Bytes per broker as a second goal: exchanges of replicas that keep every bound of the plan.
 
-A broker that holds too many bytes gives a large replica to one that holds fewer, and takes a smaller one of the same topic
-back: both are followers, or both preferred leaders, and both keep to their rack quota. Exchanges between replicas that are
+A broker that holds too many bytes gives a large replica to one that holds fewer, and takes a smaller one back: both are
+followers, or both preferred leaders, and both keep to their rack quota. With topic spread both are of one topic, or, where
+no such exchange helps, of two topics that are within their bounds after it. Exchanges between replicas that are
 copied anyway cost nothing and come first. The exact problem is number partitioning (NP-hard), so the result is printed beside
 a lower bound.
 Source: docs/planning.md, "Goals" and "Limits".
@@ -55,7 +56,7 @@ def even_bytes(problem: Problem, lists: Ints, tolerance: float, spare: Spare | N
         spare: what the exchanges may cost beside the plan, not below zero; None for any price.
 
     Returns:
-        Lists with the same counts per broker, topic, rack and leader.
+        Lists with the same counts of replicas and leaders per broker, and each topic within its bounds.
     """
     assert problem.size is not None
     books = _opened(problem, lists, spare or Spare())
@@ -72,7 +73,10 @@ def even_bytes(problem: Problem, lists: Ints, tolerance: float, spare: Spare | N
             break
         takers = _takers(problem, load, giver)
         if any(
-            _exchange(problem, books, held, giver, taker) for held in (books.follows, books.leads) for taker in takers
+            _exchange(problem, books, held, (giver, taker), across=across)
+            for across in ((False, True) if problem.topic_spread else (True,))
+            for held in (books.follows, books.leads)
+            for taker in takers
         ):
             exchanges += 1
             blocked = ~problem.eligible
@@ -123,6 +127,7 @@ class _Books:
     load: Floats  # [B] bytes
     leads: list[set[int]]  # [B] partitions whose preferred leader a broker is
     follows: list[set[int]]  # [B] its other partitions
+    cells: Ints  # [T, B] replicas of a topic on a broker; no rows without topic spread
     spare: Spare
     refused: bool = False  # an exchange was too dear since the last one that was made
 
@@ -140,20 +145,24 @@ def _opened(problem: Problem, lists: Ints, spare: Spare) -> _Books:
         for b in followers:
             if b >= 0:
                 follows[b].add(p)
-    return _Books(lists=new, load=load, leads=leads, follows=follows, spare=spare)
+    cells = np.zeros((len(problem.topic_names) if problem.topic_spread else 0, brokers), np.int64)
+    if problem.topic_spread:
+        np.add.at(cells, (np.repeat(problem.topic, there.sum(1)), new[there]), 1)
+    return _Books(lists=new, load=load, leads=leads, follows=follows, cells=cells, spare=spare)
 
 
-def _exchange(problem: Problem, books: _Books, members: list[set[int]], giver: int, taker: int) -> bool:
+def _exchange(problem: Problem, books: _Books, members: list[set[int]], pair: tuple[int, int], *, across: bool) -> bool:
     """Makes the best exchange between two brokers that is not too dear; False when none brings them closer.
 
     Args:
         problem: with sizes.
         books: what changes.
         members: which replicas of each broker are exchanged: `leads` or `follows` of the books.
-        giver: holds too many bytes.
-        taker: holds fewer.
+        pair: the giver, which holds too many bytes, and the taker, which holds fewer.
+        across: between topics whose bounds allow it, and not only inside one.
     """
     assert problem.size is not None
+    giver, taker = pair
     new, load, size = books.lists, books.load, problem.size
     half = (load[giver] - load[taker]) / 2
     if half <= 0:
@@ -162,12 +171,16 @@ def _exchange(problem: Problem, books: _Books, members: list[set[int]], giver: i
     takes = np.array(sorted(members[taker] - members[giver]), np.int64)
     gives = gives[_may_go(problem, new[gives], problem.factor[gives], giver, taker)]
     takes = takes[_may_go(problem, new[takes], problem.factor[takes], taker, giver)]
-    best, too_dear = _best(problem, gives, takes, (giver, taker), half, books.spare)
+    if across and problem.topic_spread:
+        gives = gives[_topic_allows(problem, books.cells, gives, giver, taker)]
+        takes = takes[_topic_allows(problem, books.cells, takes, taker, giver)]
+    topic = np.zeros_like(problem.topic) if across else problem.topic
+    best, too_dear = _best(problem, gives, takes, pair, half, books.spare, topic)
     if best is None and too_dear:
         books.refused = True
         gives = gives[_copies(problem, gives, giver, taker) <= 0]
         takes = takes[_copies(problem, takes, taker, giver) <= 0]
-        best, _ = _best(problem, gives, takes, (giver, taker), half, books.spare)
+        best, _ = _best(problem, gives, takes, pair, half, books.spare, topic)
     if best is None:
         return False
     p, q, cost = best
@@ -177,6 +190,10 @@ def _exchange(problem: Problem, books: _Books, members: list[set[int]], giver: i
     members[taker].add(p)
     members[taker].remove(q)
     members[giver].add(q)
+    if problem.topic_spread:
+        for partition, source, target in ((p, giver, taker), (q, taker, giver)):
+            books.cells[problem.topic[partition], source] -= 1
+            books.cells[problem.topic[partition], target] += 1
     moved = float(size[p] - size[q])
     load[giver] -= moved
     load[taker] += moved
@@ -185,7 +202,7 @@ def _exchange(problem: Problem, books: _Books, members: list[set[int]], giver: i
 
 
 def _best(
-    problem: Problem, gives: Ints, takes: Ints, pair: tuple[int, int], half: float, spare: Spare
+    problem: Problem, gives: Ints, takes: Ints, pair: tuple[int, int], half: float, spare: Spare, topic: Ints
 ) -> tuple[tuple[int, int, Spare] | None, bool]:
     """The partition given, the one taken back and what that costs; and whether one that fits was too dear.
 
@@ -196,12 +213,12 @@ def _best(
         pair: giver and taker.
         half: the bytes whose way from giver to taker would make them equal.
         spare: what the exchange may cost.
+        topic: [P] partitions of the same number may be exchanged.
     """
     assert problem.size is not None
     if not len(gives) or not len(takes):
         return None, False
     size, (giver, taker) = problem.size, pair
-    topic = problem.topic if problem.topic_spread else np.zeros_like(problem.topic)
     takes = takes[np.lexsort((size[takes], topic[takes]))]
     # Keys sort by topic, then size; the partner wanted is smaller by half of the difference.
     span = float(size.max()) * 4 + 1
@@ -236,6 +253,21 @@ def _copies(problem: Problem, partitions: Ints, source: int, target: int) -> Int
     """[N] copies that a plan makes more, or fewer, when a replica of each goes to `target` instead of `source`."""
     held = problem.replicas[partitions]
     return np.asarray((held == source).any(1), np.int64) - np.asarray((held == target).any(1), np.int64)
+
+
+def _topic_allows(problem: Problem, cells: Ints, partitions: Ints, source: int, target: int) -> Bools:
+    """[N] of which partitions a replica may go from `source` to `target` with their topic's bounds kept on both.
+
+    Args:
+        problem: with topic spread.
+        cells: [T, B] replicas of each topic on each broker.
+        partitions: [N].
+        source: a broker that holds them.
+        target: another one.
+    """
+    low, high = problem.cell_bounds()
+    topic = problem.topic[partitions]
+    return np.asarray((cells[topic, source] > low[topic, source]) & (cells[topic, target] < high[topic, target]), bool)
 
 
 def _may_go(problem: Problem, lists: Ints, factor: Ints, source: int, target: int) -> Bools:

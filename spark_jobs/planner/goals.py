@@ -68,7 +68,7 @@ class Goals:
     exclude_topics: tuple[str, ...] = ()
     moves_max: int | None = None  # replicas added at most; the tolerance is widened until they suffice
     bytes_max: int | None = None  # bytes copied at most; likewise
-    bytes_tolerance: float | None = None  # wanted (max / mean - 1) of bytes per broker, reached by count-keeping swaps
+    bytes_tolerance: float | None = None  # wanted (max / mean - 1) of bytes per broker, by swaps that keep every bound
     curve_tolerances: tuple[int, ...] = (0, 1, 2, 5)
 
     def __post_init__(self) -> None:

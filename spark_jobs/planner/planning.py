@@ -288,13 +288,14 @@ def _with_even_bytes(solution: Solution, goals: Goals, tolerance: float) -> tupl
         math.inf if goals.bytes_max is None else goals.bytes_max - _bytes(solution),
     )
     evened = even_bytes(problem, solution.lists, tolerance, spare)
-    verdict = require(verify(problem, evened.lists, solution.certificate), "plan with balanced bytes")
+    lists = ordered_lists(problem, evened.lists, evened.lists[:, 0])
+    verdict = require(verify(problem, lists, solution.certificate), "plan with balanced bytes")
     said = (
         f"bytes per broker at most {evened.ratio:.4f} times the mean (was {evened.ratio_before:.4f}, wanted "
         f"{1 + tolerance:.4f}, no plan is below {evened.ratio_bound:.4f}) by {counted(evened.exchanges, 'exchange')} that cost "
         f"{counted(verdict.moves - before.moves, 'move')}{evened.refused * '; the cap allows no more'}"
     )
-    return replace(solution, lists=evened.lists, verdict=verdict), said
+    return replace(solution, lists=lists, verdict=verdict), said
 
 
 def starting_detail(problem: Problem) -> Ints:

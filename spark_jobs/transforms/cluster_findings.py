@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from spark_jobs.transforms import racks
-from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN, kraft_begun, ruled_by_kraft
+from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN, kraft_begun, migration_offset, ruled_by_kraft
 from spark_jobs.transforms.findings import (
     BROKER_DOWN,
     CRITICAL,
@@ -224,7 +224,7 @@ _LEFT_OVER = (
 
 def _offset() -> Column:
     """The offset in `/migration`; -2 where it cannot be read."""
-    return F.coalesce(F.get_json_object("migration", "$.kraft_metadata_offset").cast("long"), F.lit(-2))
+    return F.coalesce(migration_offset(), F.lit(-2))
 
 
 def _phase() -> Column:
@@ -280,7 +280,7 @@ def cluster_findings(
          kraft_migration, inconsistent_snapshot, unreadable_znode.
     """
     before = earlier.select("cluster", F.col("controller_epoch").alias("epoch_before"))
-    elections = F.col("controller_epoch") - F.col("epoch_before")
+    elections = F.try_subtract(F.col("controller_epoch"), F.col("epoch_before"))  # null beyond 32 bits
     left_over = (
         ~F.coalesce(F.col("kraft_controller_epoch") >= 0, F.lit(False))
         & F.col("migration").isNotNull()

@@ -36,15 +36,16 @@ def disk_findings(disks: DataFrame, partitions: DataFrame, facts: DataFrame) -> 
 
 
 def _loads(disks: DataFrame, partitions: DataFrame) -> DataFrame:
-    """(key, broker_id, bytes, leader_bytes): of all replicas, and of those that lead."""
+    """(key, broker_id, bytes, leader_bytes): of all replicas, and of those that lead; doubles, which any sizes can be added to."""
+    size = F.col("size").cast("double")
     led = partitions.select(*KEY, "topic", "partition", "leader")
     leads = (F.col("leader") == F.col("broker_id")) & ~F.col("is_future")
     return (
         disks.join(led, [*KEY, "topic", "partition"], how="left")  # one row per partition on the right
         .groupBy(*KEY, "broker_id")
         .agg(
-            F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
-            F.coalesce(F.sum(F.when(leads, F.col("size"))), F.lit(0)).alias("leader_bytes"),
+            F.coalesce(F.sum(size), F.lit(0.0)).alias("bytes"),
+            F.coalesce(F.sum(F.when(leads, size)), F.lit(0.0)).alias("leader_bytes"),
         )
     )
 

@@ -34,7 +34,8 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame, refused: D
     """
     live = (
         tables["brokers"]
-        .select(*KEY, "broker_id", "rack")
+        .groupBy(*KEY, "broker_id")  # of /brokers/ids/01 and /brokers/ids/1 older snapshots have two rows
+        .agg(F.max("rack").alias("rack"))
         .unionByName(_in_kraft_mode(tables))
         .groupBy(*KEY)
         .agg(
@@ -86,8 +87,12 @@ def kraft_begun() -> Column:
 
 def ruled_by_kraft() -> Column:
     """True for a row of CLUSTER whose metadata were copied to KRaft: phases P3 to P6 of docs/kraft.md."""
-    offset = F.get_json_object("migration", "$.kraft_metadata_offset").cast("long")
-    return F.coalesce((F.col("kraft_controller_epoch") >= 0) & (offset >= 0), F.lit(False))
+    return F.coalesce((F.col("kraft_controller_epoch") >= 0) & (migration_offset() >= 0), F.lit(False))
+
+
+def migration_offset() -> Column:
+    """The offset in the `/migration` of a row of CLUSTER; null where it cannot be read."""
+    return F.get_json_object("migration", "$.kraft_metadata_offset").try_cast("long")
 
 
 def _in_kraft_mode(tables: Mapping[str, DataFrame]) -> DataFrame:

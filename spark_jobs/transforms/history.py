@@ -146,14 +146,14 @@ def broker_history(brokers: DataFrame, cluster: DataFrame, held: DataFrame) -> D
 
 
 def controller_churn(cluster: DataFrame) -> DataFrame:
-    """In: schemas.CLUSTER of the window. Out: schemas.CONTROLLER_CHURN; elections since the day before, null first."""
+    """In: schemas.CLUSTER of the window. Out: schemas.CONTROLLER_CHURN; elections since the day before, null first and beyond 32 bits."""
     days = Window.partitionBy("cluster").orderBy("taken_at")
     return cluster.select(
         "cluster",
         F.to_date("taken_at").alias("date"),
         "controller_id",
         "controller_epoch",
-        (F.col("controller_epoch") - F.lag("controller_epoch").over(days)).alias("elections"),
+        F.try_subtract(F.col("controller_epoch"), F.lag("controller_epoch").over(days)).alias("elections"),
     ).select(*CONTROLLER_CHURN.names)
 
 

@@ -25,7 +25,7 @@ from kafka_maintenance.operations.analysis import published as published_analyse
 from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.analysis.disks import DISKS
 from kafka_maintenance.operations.analysis.disks import PREFIX as DISKS_PREFIX
-from kafka_maintenance.operations.snapshots.catalog import fetch_tables, list_snapshots
+from kafka_maintenance.operations.snapshots.catalog import fetch_tables
 from kafka_maintenance.operations.snapshots.choice import choose
 from kafka_maintenance.operations.snapshots.compact import keep_compact
 from kafka_maintenance.servers.ports import free_ports
@@ -44,6 +44,7 @@ from kafka_maintenance.spark.submit import (
 from spark_jobs import nightly_analysis, query, schemas
 from tests.spark_jobs.fleet import ALPHA, BETA, ROWS
 from tests.spark_jobs.worlds import DAY, World, publish
+from tests.visible_snapshots import visible_snapshots
 
 pytestmark = pytest.mark.services
 
@@ -225,7 +226,7 @@ def test_a_query_on_a_cluster_gives_what_it_gives_here(spark, store, settings, t
         "SELECT date, cluster, broker, count(*) AS replicas, avg(size(isr)) AS in_sync "
         "FROM partitions LATERAL VIEW explode(replicas) AS broker GROUP BY ALL ORDER BY ALL"
     )
-    folders = {str(fetch_tables(store, manifest, tmp_path / "fetched")) for manifest in list_snapshots(store)}
+    folders = {str(fetch_tables(store, manifest, tmp_path / "fetched")) for manifest in visible_snapshots(store)}
     query.run(spark, query.Args(inputs=tuple(folders), sql=sql.read_text(), output=here))
 
     given = ("--input", store.uri_of("v1").replace("s3://", "s3a://"), "--sql-file", str(sql), "--output", str(there))

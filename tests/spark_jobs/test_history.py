@@ -137,6 +137,12 @@ def test_controller_elections_between_days(spark):
     ]
 
 
+def test_epochs_further_apart_than_a_number_of_kafka_are_no_count_of_elections(spark):
+    worlds = [World(controller={"controller_epoch": epoch}).on(ago) for ago, epoch in enumerate((5, 4, -(2**31), 9))]
+    found = history.controller_churn(frame(spark, "cluster", *worlds)).collect()
+    assert [row["elections"] for row in sorted(found, key=lambda row: row["date"])] == [None, None, None, 1]
+
+
 RESULTS = ("growth", "leader_churn", "unstable_partitions", "broker_history", "controller_churn")
 
 

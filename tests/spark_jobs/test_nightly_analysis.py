@@ -1,6 +1,7 @@
 """The whole date: staged from a store, analysed, published; and what happens to clusters that cannot be."""
 
 import json
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.choice import choose
 from spark_jobs import nightly_analysis, results, schemas
+from spark_jobs.io.errors import DatasetError
 from spark_jobs.on_core import drill
 from spark_jobs.transforms import facts, history, imbalance, summary
 from tests.spark_jobs.fleet import ALPHA, BETA, DELTA, EPSILON, GAMMA, ROWS, by_hand, run_by_hand
@@ -34,11 +36,11 @@ def job(spark, staged, *more):
 @pytest.fixture(scope="module")
 def day(spark, tmp_path_factory):
     """One run over five clusters: one with a newer snapshot of the date that cannot be read, one with bad rows and an earlier
-    date that cannot be read, one damaged in the store, two with settings nobody can use; of a sixth there is none."""
+    date that cannot be read, one damaged in the store, two with settings nobody can use, one of them for two dates; of a sixth there is none."""
     folder = tmp_path_factory.mktemp("day")
     store = open_store(str(folder / "store"))
     older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
-    for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA, EPSILON):
+    for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA.on(1), DELTA, EPSILON):
         publish(world, store)
     store.put(publish(BETA.on(1), store).key, b"{")
     store.put(f"v1/cluster=alpha/date={DAY}/snap=ffffffffffffffff-later/manifest.json", b"{")
@@ -230,6 +232,7 @@ def test_publishing_needs_a_finished_analysis(tmp_path):
             "found 1 of the dates ['2026-11-20'] and 1 of other dates that cannot be read; name one of them",
             id="no snapshot of that date",
         ),
+        pytest.param(("--date", "0001-01-01"), "date 0001-01-01 not analysed", id="the first date that there is"),
         pytest.param(("--settings", "/nowhere"), "name a file that exists", id="no settings file"),
         pytest.param(("--goals", "{goals}"), "goals.json not read: ", id="goals that there are not"),
     ],
@@ -244,6 +247,17 @@ def test_bad_input_is_status_2(submitted_here, capsys, tmp_path, arguments, word
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "least"),
+    [("--files", "0", 1), ("--history-days", "0", 1), ("--history-nights", "-5", 1), ("--drill-pairs-max", "many", 0)],
+)
+def test_a_number_that_no_job_can_use_is_refused_before_it_starts(capsys, name, number, least):
+    with pytest.raises(SystemExit) as refused:
+        nightly_analysis.main(by_hand("in", "out", f"{name}={number}"))
+    assert refused.value.code == nightly_analysis.BAD_INPUT
+    assert f"expected a whole number of at least {least}, found '{number}'" in capsys.readouterr().err
+
+
 def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
     write(replace(ALPHA, queued={}), tmp_path / "store")
     output, only = tmp_path / "out", ("--only", "proposals", "failure_drill")
@@ -256,3 +270,24 @@ def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
     assert "Proposed reassignment" not in text
     assert "Failure drill" not in text
     assert json.loads((output / "summary.json").read_text())["clusters"]["alpha"]["plan"] is None
+
+
+@pytest.mark.parametrize("lost", ["findings", "findings/part-*.parquet", "imbalance/part-*.parquet"])
+def test_results_that_somebody_removes_while_the_job_runs_are_delivered_as_no_healthy_ones(
+    spark, tmp_path, monkeypatch, lost
+):
+    """A later try removes what an earlier one left, which may still run where its task was only given up for lost."""
+    write(ALPHA, tmp_path / "in")
+    read = nightly_analysis.content.read
+
+    def lose_and_read(place, *arguments, **options):
+        for path in Path(place.path).glob(lost):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return read(place, *arguments, **options)
+
+    monkeypatch.setattr(nightly_analysis.content, "read", lose_and_read)
+    with pytest.raises(
+        DatasetError, match=f"results not delivered: .*{lost.partition('/')[0]}.* removed or replaced,.* run it again"
+    ):
+        run_by_hand(spark, tmp_path / "in", tmp_path / "out", "--only", "imbalance", "findings")
+    assert not (tmp_path / "out" / "delivered.json").exists()

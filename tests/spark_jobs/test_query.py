@@ -1,6 +1,8 @@
-"""SQL over the history: the documented tables and every example of docs/snapshots.md, on the stored corpus."""
+"""SQL over the history: the documented tables and every example of docs/history.md, on the stored corpus."""
 
+import json
 import re
+import time
 from dataclasses import replace
 
 import pyarrow as pa
@@ -16,13 +18,14 @@ from kafka_maintenance.operations.snapshots.catalog import identity_of
 from spark_jobs import query, schemas
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.errors import DatasetError
+from spark_jobs.json_values import as_json
 from spark_jobs.select_only import refusal
 from tests.kafka_maintenance.operations.snapshots.corpus import FORMAT_1
 from tests.source_files import ROOT
 from tests.spark_jobs.worlds import World, write
 
-DOCUMENT = (ROOT / "docs" / "snapshots.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)
+TABLES_DOCUMENT = (ROOT / "docs" / "snapshots.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "history.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +73,7 @@ def test_every_example_runs(tables, sql, columns, rows):
     assert refusal(tables, sql) is None
     frame = tables.sql(sql)
     assert frame.columns == columns.split()
-    assert sorted((tuple(map(query._value, row)) for row in frame.collect()), key=str) == rows
+    assert sorted((tuple(map(as_json, row)) for row in frame.collect()), key=str) == rows
 
 
 # One statement for each thing on which engines are known to differ; every function of FUNCTIONS is in one of these or in an example.
@@ -91,6 +94,8 @@ ALIKE = (
     "SELECT round(partition / 3, 2), partition / 2, -partition * 2 + 1 - 3 FROM partitions",
     "SELECT date, date_add(date, 1), date_sub(date, 31), date > '2026-03-01' FROM snapshots",
     "SELECT cluster, date, taken_at, zxid, consistent FROM snapshots",
+    "SELECT cluster, max(taken_at) - min(taken_at), avg(taken_at - min) FROM (SELECT *, taken_at AS min FROM snapshots) GROUP BY cluster",
+    "SELECT topic, ctime - taken_at, taken_at - ctime FROM requests",
     "SELECT topic FROM partitions EXCEPT SELECT topic FROM topics",
     "SELECT topic FROM partitions INTERSECT SELECT topic FROM topics UNION SELECT 'x'",
     "SELECT topic FROM partitions p WHERE EXISTS (SELECT 1 FROM requests r WHERE r.topic = p.topic)",
@@ -156,7 +161,7 @@ def test_duckdb_answers_what_spark_answers(history, sql):
     assert statement is not None, "this statement would be Spark's"
     frame, found = spark.sql(sql), local_query.answer(statement, folders, 10_000, scratch=folders[0] / "scratch")
     assert found["types"] == [kind for _, kind in frame.dtypes]
-    rows = [[query._value(value) for value in row] for row in frame.collect()]
+    rows = [[as_json(value) for value in row] for row in frame.collect()]
     if "ORDER BY" in sql.rpartition(")")[2] and sql in ALIKE:
         assert found["rows"] == rows
     else:
@@ -178,6 +183,7 @@ def test_no_function_is_trusted_without_a_comparison():
         "SELECT percentile(leader, 0.5) FROM partitions",  # a function that nobody compared
         "SELECT leader / partition FROM partitions",  # Spark fails where the divisor is 0
         "SELECT 1 / count(*) FROM partitions",
+        "SELECT max(date) - min(date) FROM snapshots",  # days to DuckDB, an interval to Spark
         "SELECT * FROM findings",  # a result of the analysis
         "SELECT * FROM parquet.`/etc`",
         "SELECT * FROM read_parquet('/etc/passwd')",
@@ -202,14 +208,14 @@ def test_rows_of_another_cluster_are_named(tmp_path):
 
 def test_the_documented_columns_are_those_of_the_tables():
     for table, schema in schemas.INPUTS.items():
-        (columns,) = re.findall(rf"^\| `{table}` \| ([^|]*) \|", DOCUMENT, re.MULTILINE)
+        (columns,) = re.findall(rf"^\| `{table}` \| ([^|]*) \|", TABLES_DOCUMENT, re.MULTILINE)
         assert columns.split(", ") == [
             name for name in schema.names if name not in {"cluster", "snapshot_id", "taken_at"}
         ]
 
 
 def test_the_documented_columns_of_znodes():
-    (columns,) = re.findall(r"^\| `znodes` \(only in `query`\) \| ([^|]*) \|", DOCUMENT, re.MULTILINE)
+    (columns,) = re.findall(r"^\| `znodes` \(only in `query`\) \| ([^|]*) \|", TABLES_DOCUMENT, re.MULTILINE)
     assert columns.split(", ") == tables_of_snapshots.ZNODES.names[3:]
 
 
@@ -221,12 +227,44 @@ def test_a_query_becomes_a_document(tables, tmp_path):
         rows_max=2,
     )
     query.run(tables, args)
-    import json
-
     document = json.loads(args.output.read_text())
     assert document["columns"] == ["topic", "partition", "replicas", "taken_at"]
     assert document["rows"][0][:3] == ["orders", 0, [1, 2]]
     assert (len(document["rows"]), document["cut_off"], document["snapshots"]) == (2, True, 1)
+
+
+def test_every_kind_of_value_has_its_place_in_the_document(tables, tmp_path):
+    sql = (
+        "SELECT taken_at - TIMESTAMP'2026-03-01' > INTERVAL '0' DAY, DATE'2026-03-03' - DATE'2026-03-01', "
+        """TIMESTAMP'2026-03-01' - TIMESTAMP'2026-03-01 00:00:01.5', parse_json('{"a": [1]}'), """
+        "map(1, array(double('nan'))), double('inf'), double('-inf') FROM snapshots"
+    )
+    args = query.Args(inputs=(str(FORMAT_1),), sql=sql, output=tmp_path / "out.json")
+    query.run(tables, args)
+    (row,) = json.loads(args.output.read_text(), parse_constant=lambda name: f"no JSON: {name}")["rows"]
+    assert row == [True, 172_800.0, -1.5, '{"a":[1]}', {"1": ["NaN"]}, "Infinity", "-Infinity"]
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc", "submitted_here")
+def test_times_are_utc_wherever_the_driver_runs(tmp_path):
+    """Also those that a clock of New York does not have, and has twice."""
+    sql, output = tmp_path / "sql", tmp_path / "out.json"
+    sql.write_text(
+        "SELECT taken_at, TIMESTAMP'2026-03-08 02:30:00', array(TIMESTAMP'2026-11-01 06:30:00'), "
+        "TIMESTAMP_NTZ'2026-03-08 02:30:00' FROM snapshots"
+    )
+    assert query.main(["--input", str(FORMAT_1), "--sql-file", str(sql), "--output", str(output)]) == query.DONE
+    (row,) = json.loads(output.read_text())["rows"]
+    assert row == ["2026-03-01T12:00:00", "2026-03-08T02:30:00", ["2026-11-01T06:30:00"], "2026-03-08T02:30:00"]
 
 
 @pytest.mark.parametrize(
@@ -234,6 +272,10 @@ def test_a_query_becomes_a_document(tables, tmp_path):
     [
         ("DROP TABLE x", "expected one SELECT over tables, found DropTable"),
         ("SELECT nope FROM partitions", "refused by Spark"),
+        ("SELECT map(array(1), 2)", "a JSON document can have .* unhashable type: 'list'; select it as text"),
+        ("SELECT DATE'+12345-01-01'", "the years 1 to 9999, .* year 12345 is out of range"),
+        ("SELECT DATE'+5881580-07-10'", "the years 1 to 9999"),
+        ("SELECT TIMESTAMP'+294247-01-10 04:00:54'", "the years 1 to 9999"),
     ],
 )
 def test_what_is_refused(tables, tmp_path, sql, text):

@@ -1,7 +1,7 @@
 """Results of published analyses are tables of `query`, with the run that made each row and whether it is the current one."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +10,7 @@ from pyarrow.fs import LocalFileSystem
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.operations.analysis.published import fetch_results, publish
 from spark_jobs import query, schemas
-from spark_jobs.io.analyses import find_analyses, read_result
+from spark_jobs.io.analyses import PublishedRun, find_analyses, left_out_by_newest, read_result
 from spark_jobs.io.arrow import arrow_schema
 from spark_jobs.io.delivery import deliver
 from spark_jobs.io.folders import Folder
@@ -65,6 +65,19 @@ def test_a_run_of_one_cluster_replaces_no_other(spark, tmp_path):
         ("alpha", "again"),
         ("beta", "whole"),
         ("failed", "again"),
+    ]
+
+
+def test_years_of_a_fleet_name_only_the_clusters_that_a_newest_run_left_out():
+    """As many rows as dates times clusters, or as runs times those, are none that a driver makes for each result."""
+    fleet = tuple(f"c{number}" for number in range(100))
+    days = [str(date(2024, 1, 1) + timedelta(days=day)) for day in range(700)]
+    runs = [PublishedRun(f"v1/analysis/date={day}/run=a", day, "a", day, (), fleet) for day in days]
+    assert left_out_by_newest(runs) == []
+    again = PublishedRun(f"v1/analysis/date={days[-1]}/run=b", days[-1], "b", f"{days[-1]}T5", (), fleet[1:])
+    assert [(row["run_folder"], row["cluster"], row["current"]) for row in left_out_by_newest([*runs, again])] == [
+        ("run=a", "c0", True),
+        ("run=b", "c0", False),
     ]
 
 

@@ -39,6 +39,7 @@ class World:
     bad_rows: tuple = ()
     cluster: str = "alpha"
     day: date = DAY
+    time_of_day: time = time(2, 30)
     controller: dict = field(default_factory=dict)
     zxid: int = 4096
 
@@ -48,7 +49,7 @@ class World:
 
     @property
     def taken_at(self):
-        return datetime.combine(self.day, time(2, 30), UTC)
+        return datetime.combine(self.day, self.time_of_day, UTC)
 
     def on(self, days_ago):
         return replace(self, day=self.day - timedelta(days=days_ago), zxid=self.zxid - days_ago)

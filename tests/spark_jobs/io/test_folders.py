@@ -33,13 +33,17 @@ def test_snapshots_are_found_at_any_depth(spark, tmp_path):
     analysis = tmp_path / "in" / "analysis" / "manifest.json"  # published into the same store: no snapshot, no problem
     analysis.parent.mkdir()
     analysis.write_text('{"kind": "analysis"}')
-    for inputs in ([str(tmp_path)], [str(folder) for folder in folders], [f"file://{tmp_path}/in/"]):
+    for inputs in (
+        *([str(tmp_path)], [str(folder) for folder in folders], [f"file://{tmp_path}/in/"]),
+        *([f"file:{tmp_path}/in"], [f"{tmp_path}/in/../in"]),
+    ):
         found, problems = stored.find_snapshots(spark, inputs)
         assert [(snapshot.cluster, snapshot.date) for snapshot in found] == [
             ("alpha", "2026-11-19"),
             ("alpha", "2026-11-20"),
         ]
         assert problems == []
+        assert stored.damaged(spark, [(snapshot, "partitions") for snapshot in found]) == []
     assert stored.read_table(spark, found, "partitions").count() == 2
     assert stored.read_table(spark, [], "partitions").count() == 0
 

@@ -1,13 +1,17 @@
 """Snapshots of a store that is read as it lies: one that cannot be read is told, and ends nothing."""
 
+from threading import Barrier
+
 import pyarrow as pa
 import pytest
 from pyarrow import fs as arrow_fs
 
 from controller_core.adapters.snapshot import parquet as snapshot_parquet
 from controller_core.adapters.snapshot.parquet import table_to_parquet
+from spark_jobs.io import snapshots as stored
 from spark_jobs.io.folders import Folder
 from spark_jobs.io.snapshots import Problem, _decode_error, _open_snapshot
+from tests.spark_jobs.worlds import World, rows_of, write
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,27 @@ def test_a_file_that_decodes_to_more_than_any_of_ours_is_not_decoded(monkeypatch
     assert "object 'topics.parquet' not read: expected at most 1048576 bytes" in str(
         _decode_error(content, "topics.parquet")
     )
+
+
+def test_many_inputs_are_listed_several_at_a_time(monkeypatch, tmp_path):
+    """Of a store in S3 each is a request that is waited for, and a year has thousands."""
+    for name in "ab":
+        write(World(cluster=name, brokers={1: None}), tmp_path / name)
+    both, list_files = Barrier(2), Folder.files
+
+    def files(place):
+        both.wait(timeout=60)
+        return list_files(place)
+
+    monkeypatch.setattr(Folder, "files", files)
+    found, problems = stored.find_snapshots(None, [str(tmp_path / name) for name in "ab"])
+    assert ([each.cluster for each in found], problems) == (["a", "b"], [])
+
+
+@pytest.mark.parametrize("name", ["of [1] {a,b}", "100% *", "what?", "back\\slash"])
+def test_the_name_of_a_folder_is_no_pattern(spark, tmp_path, name):
+    write(World(brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),)), tmp_path / name)
+    found, problems = stored.find_snapshots(spark, [str(tmp_path / name)])
+    assert problems == []
+    assert rows_of(stored.read_table(spark, found, "partitions"), "topic") == [("t",)]
+    assert stored.damaged(spark, [(found[0], "partitions")]) == []

@@ -66,6 +66,16 @@ def test_executors_say_what_the_command_says(spark, tmp_path):
     assert found["sealed", "R22"][1] == "decide first"
 
 
+def test_the_folder_of_a_snapshot_may_have_any_name(spark, tmp_path):
+    """Spark names the file of each row as a URI: a row whose file is not known again would be of no snapshot."""
+    folder = tmp_path / "My backups %20 + [é]"
+    folder.mkdir()
+    made = of_tree(folder / "healthy", "healthy", TREES["healthy"])
+    rows = kraft_readiness(spark, [Snapshot(str(folder / "healthy"), made.manifest, made.there)], {}).collect()
+    assert [row["error"] for row in rows if row["error"]] == []
+    assert {row["rule"] for row in rows} == set(judge_all(TREES["healthy"]))
+
+
 def test_without_a_raw_layer_nothing_is_judged(spark):
     snapshot_without = Snapshot(
         "file:/nowhere", SimpleNamespace(cluster="a", snapshot_id="s", redacted=()), frozenset()

@@ -13,7 +13,7 @@ from spark_jobs.on_core import bridge, drill
 from spark_jobs.on_core.deletion_steps import predict
 from spark_jobs.transforms import facts
 from tests.spark_jobs.facts import facts_of
-from tests.spark_jobs.worlds import World, frames
+from tests.spark_jobs.worlds import World, frames, rows_of
 
 
 def context_of(partitions, live, moving=(), version="3.9", queued=()):
@@ -94,6 +94,15 @@ def test_the_drill_is_ranked_and_does_not_depend_on_its_slices(spark, monkeypatc
     assert [row["offline_count"] for row in whole] == [8, 8, 8, 8, 4, 4, 4, 4]
     monkeypatch.setattr(drill, "SLICE_ROWS", 5)
     assert ranked() == whole
+
+
+def test_a_broker_that_is_down_takes_no_place_among_the_pairs(spark):
+    rows = tuple(
+        ("t", number, replicas, 1, (1,)) for number, replicas in enumerate([(1, 9)] * 3 + [(1, 2)] * 2 + [(1, 3)])
+    )
+    tables = frames(spark, World(brokers={1: None, 2: None, 3: None}, partitions=rows))
+    told = facts.core_facts(facts_of(spark, tables), tables)
+    assert rows_of(drill.shared_pairs(tables["partitions"], told, 1), "pairs") == [([[1, 2]],)]
 
 
 def test_an_election_that_waits_already_is_no_failures_doing(spark):

@@ -320,10 +320,11 @@ class Oracle:
         if len(by_rack) > 1:
             for rack, brokers in by_rack.items():
                 yield f"rack:{rack}", tuple(sorted(brokers))
-        shared = Counter(pair for row in self.partitions for pair in combinations(sorted(row.replicas), 2))
+        shared = Counter(
+            pair for row in self.partitions for pair in combinations(sorted(self.live & set(row.replicas)), 2)
+        )
         for pair, _ in sorted(shared.items(), key=lambda each: (-each[1], each[0]))[:PAIRS_MAX]:
-            if self.live.issuperset(pair):
-                yield "pair", pair
+            yield "pair", pair
 
     def failure_drill(self):
         rows = [row for row in self.staying if not row.unreadable]

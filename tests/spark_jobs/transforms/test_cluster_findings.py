@@ -156,6 +156,16 @@ PHASES = {
     "a /controller that is left over": (1, None, (1, 2), "warning", "left over: /controller"),
     "a /migration that is left over": (-1, COPIED, (1, 2), "critical", "a /migration is left over"),
     "an empty /migration": (-1, "", (1, 2), "critical", "a /migration is left over"),
+    **{
+        f"no number in /migration: {offset}": (
+            1,
+            f'{{"kraft_metadata_offset":{offset}}}',
+            (1, 2),
+            "warning",
+            "claimed:",
+        )
+        for offset in ('"x"', "1.5", "{}", "9" * 20)
+    },
 }
 """Of each cluster: the epoch of KRaft's controller, /migration, the registered brokers; the severity, and how the detail begins."""
 
@@ -178,6 +188,18 @@ def test_the_phase_of_a_migration_is_told(spark):
         (name, kind, severity, detail[: len(PHASES[name][-1])])
         for name, kind, severity, detail in rows_of(result, "cluster", "kind", "severity", "detail")
     ] == sorted((name, "kraft_migration", severity, begins) for name, (*_, severity, begins) in PHASES.items())
+
+
+def test_epochs_further_apart_than_a_number_of_kafka_hold_up_no_other_cluster(spark):
+    fleet = [World(cluster=name, controller={"controller_epoch": epoch}) for name, epoch in (("a", -(2**31)), ("b", 9))]
+    before = [World(cluster=name, controller={"controller_epoch": epoch}).on(1) for name, epoch in (("a", 9), ("b", 2))]
+    result = cluster_findings.cluster_findings(
+        frame(spark, "cluster", *fleet),
+        frame(spark, "cluster", *before),
+        frame(spark, "bad_rows", *fleet),
+        registered_in(spark, *fleet),
+    )
+    assert rows_of(result.where("kind = 'controller_churn'"), "cluster") == [("b",)]
 
 
 @pytest.mark.parametrize(

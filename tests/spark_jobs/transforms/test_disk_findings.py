@@ -88,6 +88,13 @@ def test_small_differences_and_brokers_that_did_not_answer_are_no_skew(found):
     assert found(log_dir(1, (0, 90)), log_dir(2, (1, 1))) == []
 
 
+def test_sizes_whose_sum_is_no_long_end_no_job(found):
+    """A broker may say any; in the session all clusters are analysed at once."""
+    huge = 2**33 - 1
+    rows = found(log_dir(1, (0, huge), (1, huge)), log_dir(2, (1, 1)), log_dir(3))
+    assert kinds(rows) == [("bytes_skew", "warning", 1), ("leader_bytes_skew", "info", 1)]
+
+
 def test_a_copy_between_two_directories_of_one_broker_does_not_lead(found):
     future = [{**row, "is_future": True} for row in log_dir(1, (0, 90))]
     assert kinds(found(future, log_dir(2, (1, 1)), log_dir(3))) == [("bytes_skew", "warning", 1)]

@@ -2,6 +2,9 @@
 
 import json
 
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+
+from spark_jobs.transforms import partition_findings
 from tests.spark_jobs.facts import facts_of
 from tests.spark_jobs.worlds import World, frames, rows_of
 
@@ -33,3 +36,13 @@ def test_the_default_of_the_cluster_for_unclean_elections_counts(spark):
     assert rows_of(found, "cluster", "unclean_election_default", "min_isr_default") == sorted(
         (name, allowed, 1) for name, (_, _, allowed) in fleet.items()
     )
+
+
+def test_a_broker_with_two_registrations_is_one_broker(spark):
+    """Of two names that are the same number older snapshots have two rows: as two racks of one broker they would end every cluster's analysis."""
+    tables = frames(spark, World(brokers={1: "a", 2: "b"}, partitions=(("t", 0, (1, 2), 1, (1, 2)),)))
+    twice = tables["brokers"].unionByName(tables["brokers"].withColumn("rack", F.lit("c")))
+    facts = facts_of(spark, {**tables, "brokers": twice})
+    assert rows_of(facts, "live", "rack_count", "rack_of") == [([1, 2], 1, [(1, "c"), (2, "c")])]
+    judged = partition_findings.partition_findings(tables["partitions"], facts, tables["configs"])
+    assert rows_of(judged, "kind") == []

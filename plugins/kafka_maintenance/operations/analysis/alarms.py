@@ -8,12 +8,13 @@ Source: docs/analysis.md, "Alarms".
 import json
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, require_name
-from controller_core.model.errors import ObjectDamagedError
+from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.plans.plain import plain
 from controller_core.ports.object_store import put_once
 from kafka_maintenance.operations.analysis.overviews import (
@@ -146,9 +147,10 @@ def _stood(store: ObjectStore, clusters: AbstractSet[str], day: date) -> set[tup
     stood, left = set[tuple[Any, ...]](), set(clusters)
     for one in overviews_back(store, LOOKED_BACK_DATES, until=(day - timedelta(days=1)).isoformat()) if left else ():
         judged = {cluster for cluster in left & one.clusters.keys() if is_judged(one.clusters[cluster])}
-        rows = rows_of_date(store, one, "findings", _COLUMNS) if judged else ()
-        stood |= {_identity(row) for row in rows if row["cluster"] in judged}
-        left -= judged
+        with suppress(ObjectMissingError):  # retention has removed the analysis, and left its counts
+            rows = rows_of_date(store, one, "findings", _COLUMNS) if judged else ()
+            stood |= {_identity(row) for row in rows if row["cluster"] in judged}
+            left -= judged
         if not left:
             break
     return stood

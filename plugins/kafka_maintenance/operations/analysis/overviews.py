@@ -1,13 +1,14 @@
 """Overviews: one small object per published analysis, with the counts of each cluster.
 
 What a fleet looks like over thirty dates takes thirty small reads that way: a listing of the analyses themselves names
-every plan of every cluster. An overview lies at `v1/overviews/date=D/run=TOKEN.json` and is written once, after the
+every plan of every cluster. An overview lies at `v1/overviews/date=D/run=TOKEN.CONTENT.json` and is written once, after the
 manifest of its analysis. Of a date and a cluster the newest run that analysed it counts.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import groupby
@@ -16,8 +17,7 @@ from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, last_date
-from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
-from controller_core.ports.object_store import put_once
+from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectExistsError, ObjectMissingError
 from kafka_maintenance.operations.analysis.tables import CACHE, rows_of
 from kafka_maintenance.operations.at_once import at_once
 
@@ -90,7 +90,7 @@ class Overview:
 
 
 def keep_overview(store: ObjectStore, key: str, document: Mapping[str, Any]) -> None:
-    """Writes the overview of an analysis once.
+    """Writes the overview of an analysis, if it has none.
 
     Args:
         store: where the analysis is.
@@ -112,7 +112,8 @@ def keep_overview(store: ObjectStore, key: str, document: Mapping[str, Any]) -> 
         },
     }
     _, date, run = key.removeprefix(f"{ROOT}/").split("/")[:3]
-    put_once(store, f"{PREFIX}{date}/{run}.json", json.dumps(overview, sort_keys=True).encode())
+    with suppress(ObjectExistsError):
+        store.put_new(f"{PREFIX}{date}/{run}.json", json.dumps(overview, sort_keys=True).encode())
 
 
 def _for_the_page(numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def readable_overviews(store: ObjectStore, dates: int) -> tuple[list[Overview], 
     def read(key: str) -> Overview | str:
         try:
             return _kept(store, key)
-        except ObjectDamagedError as error:
+        except (ObjectDamagedError, ObjectMissingError) as error:
             return str(error)
 
     found = list(at_once(read, _keys_of(store, dates)))
@@ -237,7 +238,7 @@ def require_overview(store: ObjectStore, date: str | None = None) -> Overview:
 def report_of_date(store: ObjectStore, date: str, cluster: str) -> str:
     """The HTML of the report of the newest run of a date that analysed the cluster; errors as of `require_overview`, and where the report is gone."""
     manifest = require_overview(store, date).run_of(cluster).manifest
-    return store.get(f"{manifest.removesuffix(MANIFEST)}report.html").decode()
+    return store.get(f"{manifest.removesuffix(MANIFEST)}report.html").decode(errors="replace")
 
 
 def read_overview(store: ObjectStore, key: str) -> Overview:

@@ -1,7 +1,8 @@
 """Published analyses: the results of a daily job in the store, whole, and found again.
 
-A published analysis is what its manifest names: `v1/analysis/date=D/run=TOKEN/manifest.json` is written last and never again.
-Every run is kept; of one date and cluster the newest that analysed it counts.
+A published analysis is what its manifest names: `v1/analysis/date=D/run=TOKEN.CONTENT/manifest.json` is written last and never again.
+CONTENT is derived from what is published, so that two tries of a run never write each other's objects; analyses of before 2026-11-29
+lie at `run=TOKEN/`. Every run is kept; of one date and cluster the newest that analysed it counts.
 """
 
 import hashlib
@@ -37,6 +38,7 @@ _DELIVERED: Final = "delivered.json"
 """`spark_jobs.io.delivery.DELIVERED`: the list of its files that a job writes last."""
 _NAME: Final = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.=-]*/)*[A-Za-z0-9_][A-Za-z0-9_.=-]*")
 _TABLE: Final = ".parquet"
+_CONTENT_LETTERS: Final = 12
 
 
 class AnalysisIncompleteError(OperationError):
@@ -99,10 +101,13 @@ def publish(
         with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
             _fetch(store, str(output), Path(scratch))
             analysis = _published(Path(scratch), store, day, run_id, now)
-        for key in _keys_below(store, str(output)):
-            store.delete(key)
     else:
         analysis = _published(Path(output), store, day, run_id, now)
+    if str(output).startswith(S3A):
+        for key in _keys_below(store, str(output)):
+            store.delete(key)
+    key = key_of(store, analysis.uri)
+    keep_overview(store, key, json.loads(store.get(key)))  # also where the try that published was killed before it
     if analysis.missed and fail_if_incomplete:
         raise AnalysisIncompleteError(
             f"date {day} not analysed for every cluster, the others are in {analysis.report_html}: {listed(analysis.missed)}"
@@ -111,13 +116,14 @@ def publish(
 
 
 def of_run(store: ObjectStore, day: date | str, run_id: str) -> Analysis | None:
-    """What that run has published; None where it has published nothing.
+    """What that run has published, the first of two tries that ended at the same moment; None where it has published nothing.
 
     Raises:
         ObjectDamagedError: its manifest cannot be read.
     """
-    key = f"{_prefix(day, run_id)}/{MANIFEST}"
-    return read_analysis(store, key) if key in store.list(key) else None
+    prefix = _prefix(day, run_id)
+    own = re.compile(rf"{re.escape(prefix)}(\.[0-9a-f]{{{_CONTENT_LETTERS}}})?/{re.escape(MANIFEST)}")
+    return next(iter(_read_all(store, filter(own.fullmatch, store.list(prefix)))), None)
 
 
 def list_analyses(store: ObjectStore, day: date | str | None = None) -> list[Analysis]:
@@ -135,14 +141,15 @@ def latest_report(store: ObjectStore, day: date | str | None = None) -> Analysis
     keys = published_keys(store, day)
     if day is None:
         keys = [key for key in keys if date_of(key) <= last_date(datetime.now(UTC)).isoformat()]
-    if not keys:
+    newest = max(map(date_of, keys), default=None)
+    found = _read_all(store, [key for key in keys if date_of(key) == newest])
+    if not found:
         days = sorted({date_of(key) for key in published_keys(store)})[-_DAYS_SHOWN:]
         raise ObjectMissingError(
             f"no report{f' of {day}' if day is not None else ''} in {store.uri!r}: expected a published analysis, "
             f"found those of {listed(days) or 'none'}; name such a date, or run one"
         )
-    newest = max(map(date_of, keys))
-    return _read_all(store, [key for key in keys if date_of(key) == newest])[-1]
+    return found[-1]
 
 
 def current_analyses(store: ObjectStore, day: date | str) -> list[Analysis]:
@@ -220,18 +227,27 @@ def date_of(key: str) -> str:
 
 
 def _read_all(store: ObjectStore, keys: Iterable[str]) -> list[Analysis]:
-    found = at_once(lambda key: read_analysis(store, key), keys)
-    return sorted(found, key=lambda analysis: (analysis.day, analysis.created_at, analysis.run_id))
+    """The analyses of these manifests, oldest first; one that was removed since its key was listed is none."""
+
+    def read(key: str) -> Analysis | None:
+        try:
+            return read_analysis(store, key)
+        except ObjectMissingError:
+            return None
+
+    found = [analysis for analysis in at_once(read, keys) if analysis is not None]
+    return sorted(found, key=lambda analysis: (analysis.day, analysis.created_at, analysis.run_id, analysis.uri))
 
 
 def _published(output: Path, store: ObjectStore, day: date | str, run_id: str, now: datetime | None) -> Analysis:
-    prefix = _prefix(day, run_id)
-    key = f"{prefix}/{MANIFEST}"
     files = _delivered(output / _DELIVERED)
     contents = {file.name: _content(output, file) for file in files}
-    summary = json.loads(contents[_SUMMARY])
+    summary, named = json.loads(contents[_SUMMARY]), _named(files)
+    content = _digest({name: file.sha256 for name, file in named.items()})[:_CONTENT_LETTERS]
+    prefix = f"{_prefix(day, run_id)}.{content}"
+    key = f"{prefix}/{MANIFEST}"
     objects = []
-    for name, file in sorted(_named(files).items()):
+    for name, file in sorted(named.items()):
         store.put(f"{prefix}/{name}", contents[file.name])
         objects.append({**asdict(file), "key": f"{prefix}/{name}"})
     document = {
@@ -248,11 +264,11 @@ def _published(output: Path, store: ObjectStore, day: date | str, run_id: str, n
         "objects": objects,
         "summary": summary,
     }
-    with suppress(ObjectExistsError):  # this run was published before; what it said stays
+    if (quicker := of_run(store, day, run_id)) is not None:
+        return quicker
+    with suppress(ObjectExistsError):  # another try with the same content; what it said stays
         store.put_new(key, _canonical({**document, "digest": _digest(document)}))
-    published = read_analysis(store, key)
-    keep_overview(store, key, json.loads(store.get(key)))
-    return published
+    return read_analysis(store, key)
 
 
 def _prefix(day: date | str, run_id: str) -> str:
@@ -355,7 +371,7 @@ def read_analysis(store: ObjectStore, key: str) -> Analysis:
             objects=tuple(entry["key"] for entry in document["objects"]),
             digest=claimed,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ObjectDamagedError(
             f"analysis {uri!r} not read: its manifest is damaged ({type(error).__name__}: {error}); analyse the date again"
         ) from error

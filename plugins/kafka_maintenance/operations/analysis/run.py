@@ -6,10 +6,10 @@ its results says `published_analyses`.
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError, OperationError
 from kafka_maintenance.operations.snapshots import compact
 from kafka_maintenance.operations.snapshots.catalog import checked_object, fetch_tables, read_manifest
-from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, earlier_snapshots, passed_over
+from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, beside, earlier_snapshots
 from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew, private_folder
 from kafka_maintenance.spark import submit as spark
 
@@ -33,7 +33,9 @@ JOB: Final = "nightly_analysis"
 LOG: Final = "spark.log"
 """What the job printed, in the folder of the analysis."""
 UNPUBLISHED: Final = "unpublished/"
-"""Where a job on a cluster leaves its results; nothing there is read but by `publish`."""
+"""Where a job on a cluster leaves its results, by the date on which it was begun; nothing there is read but by `publish`."""
+_FORGOTTEN_AFTER: Final = timedelta(days=7)
+"""Nothing runs so long: what lies there since then was left by a run that failed, or was killed."""
 _BAD_INPUT_STATUS: Final = 2
 OF_HISTORY: Final = ("partitions", "brokers", "cluster")
 """`spark_jobs.schemas.OF_HISTORY`, which is imported with Spark only."""
@@ -96,43 +98,49 @@ def stage(
     Raises:
         BadInputError: nothing was chosen, `history_days` is invalid, or `folder/output` holds somebody's files.
         ObjectMissingError: a chosen manifest is not there.
+        OSError: `folder` takes no more; a task is tried again after it.
     """
     chosen = [read_manifest(store, one) if isinstance(one, str) else one for one in manifests]
     if not chosen:
         raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
     day = str(day) if day is not None else max(manifest.date for manifest in chosen)
+    clusters = [manifest.cluster for manifest in chosen]
+    others = dict(zip(clusters, at_once(lambda one: beside(store, one), chosen), strict=True))
     problems = [
         _problem(cluster, "", day, reason)
-        for found in (missing or {}, passed_over(store, chosen))
+        for found in (missing or {}, {cluster: found.unusable for cluster, found in others.items() if found.unusable})
         for cluster, reason in sorted(found.items())
     ]
-    earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_days)
+    earlier, unusable = earlier_snapshots(store, clusters, day, history_days)
     problems += [_problem(cluster, "", of_day, reason) for (cluster, of_day), reason in unusable.items()]
     whole = _whole(earlier, chosen)
-    compacts, covered = _compact(store, [each for each in earlier if each.uri not in whole], folder, in_place=in_place)
-    wanted = [each for each in (*earlier, *chosen) if each.uri not in covered]
-    if in_place:
-        output = _s3a(store.uri_of(_unpublished(run_id)))
-        inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
-        remove_unpublished(store, run_id)
-        verified = []
-    else:
-        output = str(folder / _OUTPUT)
-        _empty(folder / _OUTPUT)
-        tables = {uri: tuple(TABLES) for uri in whole} | {each.uri: (*TABLES, RAW) for each in chosen}
-        inputs, unfetched = _fetched_inputs(store, wanted, tables, folder / "input")
-        problems += unfetched
-        verified = ["--verified"]
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "inputs").write_text("\n".join(("--input", *inputs)), encoding="utf-8")
-    files = {
-        "--settings": _json_file(folder / "settings.json", settings or {}),
-        "--goals": _json_file(folder / "goals.json", goals or {}),
-        "--problems": _json_file(folder / "problems.json", problems),
-        "--disks": _json_file(folder / "disks.json", _disks(store, chosen, day, folder, in_place=in_place)),
-        "--compact": _json_file(folder / "compact.json", compacts),
-        "--changed": _json_file(folder / "changed.json", changed_since(store, earlier, chosen)),
-    }
+    slim = [each for each in earlier if each.uri not in whole]
+    unpublished = _unpublished(store, run_id) if in_place else None
+    with _writing_below(folder):
+        compacts, covered = _compact(store, slim, folder, unpublished)
+        wanted = [each for each in (*earlier, *chosen) if each.uri not in covered]
+        if unpublished is not None:
+            output = _s3a(store.uri_of(unpublished))
+            older = [each for found in others.values() for each in found.older]  # the job looks for damage
+            inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in (*older, *wanted)]
+            verified = []
+        else:
+            output = str(folder / _OUTPUT)
+            _empty(folder / _OUTPUT)
+            tables = {uri: tuple(TABLES) for uri in whole} | {each.uri: (*TABLES, RAW) for each in chosen}
+            inputs, unfetched = _fetched_inputs(store, wanted, tables, folder / "input")
+            problems += unfetched
+            verified = ["--verified"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "inputs").write_text("\n".join(("--input", *inputs)), encoding="utf-8")
+        files = {
+            "--settings": _json_file(folder / "settings.json", settings or {}),
+            "--goals": _json_file(folder / "goals.json", goals or {}),
+            "--problems": _json_file(folder / "problems.json", problems),
+            "--disks": _json_file(folder / "disks.json", _disks(store, chosen, day, folder, in_place=in_place)),
+            "--compact": _json_file(folder / "compact.json", compacts),
+            "--changed": _json_file(folder / "changed.json", changed_since(store, earlier, chosen)),
+        }
     arguments = (
         *(f"@{folder / 'inputs'}", "--output", output, "--run", run_id, "--date", day),
         *("--history-days", str(history_days), *verified),
@@ -169,9 +177,8 @@ def remove_abandoned(scratch: Path, before: datetime) -> list[Path]:
 
 def remove_unpublished(store: ObjectStore, run_id: str) -> None:
     """Removes what a job that worked in place has left of a run: nobody publishes it any more."""
-    for key in store.list(f"{_unpublished(run_id)}/"):
-        if not key.endswith("/"):
-            store.delete(key)
+    own = _below_run(run_id)
+    _remove_unpublished(store, lambda key: own in key)
 
 
 def works_in_place(store: ObjectStore, settings: spark.SparkSettings) -> bool:
@@ -226,6 +233,17 @@ def analyse(
     return publish(staged.output, store, day=day, run_id=run_id, now=now, fail_if_incomplete=fail_if_incomplete)
 
 
+@contextmanager
+def _writing_below(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"analysis not begun: files of its job not written below {folder}, a folder of this machine and not the store: "
+            f"{error.strerror or error}; make room there, or name another folder (--folder, in Airflow KAFKA_MAINTENANCE_SCRATCH), then run again"
+        ) from error
+
+
 def _whole(earlier: Iterable[Manifest], chosen: Iterable[Manifest]) -> frozenset[str]:
     """Addresses of the snapshots of which every table is read: the chosen ones, and the newest earlier one of each cluster."""
     newest = {manifest.cluster: manifest for manifest in sorted(earlier, key=lambda one: one.taken_at)}
@@ -237,19 +255,27 @@ def _fetched_inputs(
 ) -> tuple[list[str], list[dict[str, str]]]:
     """The folders of these snapshots below `folder`, and a line of `--problems` for each that could not be fetched.
 
+    Where one could not, an older one of its cluster and date takes its place, if there is one.
     `tables`: address → what is fetched of it; of the others it is what the history reads.
     """
 
-    def fetched(manifest: Manifest) -> str | dict[str, str]:
-        try:
-            return str(fetch_tables(store, manifest, folder, tables.get(manifest.uri, OF_HISTORY)))
-        except ControllerCoreError as error:
-            return _problem(manifest.cluster, manifest.snapshot_id, manifest.date, str(error))
+    def in_question(manifest: Manifest) -> Iterator[Manifest]:
+        yield manifest
+        yield from beside(store, manifest).older
+
+    def fetched(manifest: Manifest) -> tuple[list[str], list[dict[str, str]]]:
+        wanted, lost = tables.get(manifest.uri, OF_HISTORY), list[dict[str, str]]()
+        for each in in_question(manifest):
+            try:
+                return [str(fetch_tables(store, each, folder, wanted))], lost
+            except ControllerCoreError as error:
+                lost.append(_problem(each.cluster, each.snapshot_id, each.date, str(error)))
+        return [], lost
 
     results = list(at_once(fetched, manifests))
-    inputs = [found for found in results if isinstance(found, str)]
+    inputs = [path for paths, _ in results for path in paths]
     # The job wants an input even where all are damaged; a folder that is not there holds none.
-    return inputs or [str(folder / "none")], [found for found in results if isinstance(found, dict)]
+    return inputs or [str(folder / "none")], [problem for _, lost in results for problem in lost]
 
 
 def _disks(store: ObjectStore, chosen: Iterable[Manifest], day: str, folder: Path, *, in_place: bool) -> list[str]:
@@ -263,11 +289,12 @@ def _disks(store: ObjectStore, chosen: Iterable[Manifest], day: str, folder: Pat
 
 
 def _compact(
-    store: ObjectStore, manifests: Iterable[Manifest], folder: Path, *, in_place: bool
+    store: ObjectStore, manifests: Iterable[Manifest], folder: Path, unpublished: str | None
 ) -> tuple[dict[str, Any], frozenset[str]]:
     """What `--compact` says of these snapshots, and the addresses of those that need not be read one by one.
 
-    Every byte is checked here, also of what the job reads in place. A compact history that is damaged is passed over.
+    Every byte is checked here. A compact history that is damaged is passed over. A run that works in place gets copies of its own
+    in the store, where nothing else is then: whoever makes a month anew removes the files of before.
     """
 
     def brought(one: tuple[compact.Compact, tuple[Manifest, ...]]) -> dict[str, str] | None:
@@ -275,10 +302,14 @@ def _compact(
         try:
             for stored in one[0].objects:
                 content = checked_object(store, stored)
-                path = folder / "compact" / stored.key
-                files[stored.table] = _s3a(store.uri_of(stored.key)) if in_place else str(path)
-                if not in_place:
+                if unpublished is not None:
+                    copy = f"{unpublished}/compact/{stored.key}"
+                    store.put(copy, content)
+                    files[stored.table] = _s3a(store.uri_of(copy))
+                else:
+                    path = folder / "compact" / stored.key
                     write_whole(path, content)
+                    files[stored.table] = str(path)
         except (ObjectDamagedError, ObjectMissingError):
             return None
         return files if files.keys() >= set(OF_HISTORY) else None
@@ -306,8 +337,22 @@ def _empty(output: Path) -> None:
     make_anew(output, _MARK, "Results of kafka-maintenance: the next analysis that uses this folder removes them.\n")
 
 
-def _unpublished(run_id: str) -> str:
-    return f"{UNPUBLISHED}run={run_token(run_id)}"
+def _unpublished(store: ObjectStore, run_id: str) -> str:
+    """Where a run that is begun now leaves what it makes: nothing lies there, and nothing of runs that nobody will end."""
+    own, dated, today = _below_run(run_id), f"{UNPUBLISHED}date=", datetime.now(UTC).date()
+    first_kept = f"{dated}{today - _FORGOTTEN_AFTER}"
+    _remove_unpublished(store, lambda key: own in key or (key.startswith(dated) and key < first_kept))
+    return f"{dated}{today}{own.removesuffix('/')}"
+
+
+def _below_run(run_id: str) -> str:
+    return f"/run={run_token(run_id)}/"
+
+
+def _remove_unpublished(store: ObjectStore, is_over: Callable[[str], bool]) -> None:
+    for key in store.list(UNPUBLISHED):
+        if is_over(key) and not key.endswith("/"):
+            store.delete(key)
 
 
 def _s3a(uri: str) -> str:

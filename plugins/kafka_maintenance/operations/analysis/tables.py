@@ -3,7 +3,7 @@
 Published objects never change, so what was read of one is kept in memory, within `CACHE_BYTES_MAX`.
 """
 
-import io
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST
+from controller_core.adapters.snapshot.parquet import table_from_parquet
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.gc_pause import collector_paused
 from kafka_maintenance.operations.at_once import at_once
@@ -57,17 +57,6 @@ class ByteCache:
 CACHE = ByteCache(CACHE_BYTES_MAX)
 
 
-def kept_content(store: ObjectStore, key: str) -> bytes:
-    """The bytes of an object that never changes, read once."""
-
-    def read() -> tuple[bytes, int]:
-        content = store.get(key)
-        return content, len(content)
-
-    content: bytes = CACHE.get((store.uri, key, "bytes"), read)
-    return content
-
-
 def table_of(
     store: ObjectStore,
     manifest: str,
@@ -86,7 +75,8 @@ def table_of(
         columns: only these, in their order; all where None.
 
     Raises:
-        ObjectDamagedError: an object is not Parquet, or lacks a column.
+        ObjectDamagedError: an object is not Parquet, holds more than any of ours, lacks a column, or is gone though the manifest names it.
+        ObjectMissingError: the manifest is gone, and with it all that it names.
     """
     stem = f"{manifest.removesuffix(MANIFEST)}{table}"
 
@@ -94,8 +84,7 @@ def table_of(
         try:
             parts = [_read(store, f"{stem}{_SUFFIX}", cluster, columns)]
         except ObjectMissingError:  # of several parts, or of none
-            keys = [key for key in store.list(f"{stem}/") if key.endswith(_SUFFIX)]
-            parts = list(at_once(lambda key: _read(store, key, cluster, columns), keys))
+            parts = list(at_once(lambda key: _read(store, key, cluster, columns), _parts_of(store, manifest, stem)))
         found = pa.concat_tables(parts) if parts else pa.table({})
         return found, found.nbytes
 
@@ -126,16 +115,33 @@ def rows_of(
     return rows
 
 
-def _read(store: ObjectStore, key: str, cluster: str | None, columns: Sequence[str] | None) -> pa.Table:
+def _parts_of(store: ObjectStore, manifest: str, stem: str) -> list[str]:
+    """Keys of the parts of a result that the manifest names; none where the analysis was not asked for it. Raises as `table_of`."""
     try:
-        found = pq.read_table(
-            io.BytesIO(store.get(key)),
-            columns=list(columns) if columns else None,
-            filters=None if cluster is None else pc.field("cluster") == cluster,
+        keys = [entry["key"] for entry in json.loads(store.get(manifest))["objects"]]
+        named = [key for key in keys if key.startswith((f"{stem}/", f"{stem}{_SUFFIX}"))]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ObjectDamagedError(
+            f"table {store.uri_of(stem)!r} not read: the manifest {store.uri_of(manifest)} beside it is damaged ({type(error).__name__}: {error}); "
+            "analyse the date again"
+        ) from error
+    gone = sorted(set(named) - set(store.list(stem)))
+    if gone:
+        raise ObjectDamagedError(
+            f"table {store.uri_of(gone[0])!r} not read: expected it, as the manifest beside it names it, found no such object; restore it "
+            "from a copy of the store, or analyse the date again"
         )
+    return named
+
+
+def _read(store: ObjectStore, key: str, cluster: str | None, columns: Sequence[str] | None) -> pa.Table:
+    uri = store.uri_of(key)
+    try:
+        found = table_from_parquet(store.get(key), uri, None if columns is None else [*columns, "cluster"])
+        found = found if cluster is None else found.filter(pc.field("cluster") == cluster)
         return found.select(list(columns)) if columns else found
     except (pa.ArrowException, KeyError) as error:
         raise ObjectDamagedError(
-            f"table {store.uri_of(key)!r} not read: expected Parquet{f' with {list(columns)}' if columns else ''}, found {error}; "
+            f"table {uri!r} not read: expected Parquet{f' with {list(columns)}' if columns else ''}, found {error}; "
             "restore the object from a copy of the store, or analyse the date again"
         ) from error

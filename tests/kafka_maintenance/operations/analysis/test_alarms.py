@@ -79,8 +79,9 @@ def test_the_severity_is_that_of_the_run_or_of_the_cluster(mildest, of_cluster, 
 
 
 def test_a_word_that_is_no_severity_is_refused():
+    store = MemoryStore()
     with pytest.raises(BadInputError, match="expected critical, warning, info or none, found 'loud'"):
-        alarms_of(MemoryStore(), "m", TODAY, mildest="loud")
+        alarms_of(store, analysed(store, TODAY), TODAY, mildest="loud")
 
 
 @pytest.mark.parametrize(

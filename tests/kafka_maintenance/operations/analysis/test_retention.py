@@ -53,6 +53,18 @@ def test_what_expires(store, keep_days, replaced_days, left):
     assert len([key for key in store.list("v1/analysis/") if not key.endswith("/")]) == 3 * len(left)
 
 
+def test_what_a_run_left_that_never_published_goes_with_its_date_and_replaces_nothing(store):
+    left = [
+        f"v1/analysis/date={day}/run=killed-01234567.0123456789ab/report.md" for day in ("2024-12-31", "2026-11-02")
+    ]
+    for key in (*left, "v1/analysis/date=2024-12-31/note.txt", "v1/analysis/date=2024"):
+        store.put(key, b"half")
+    for key in expired_analyses(store, TODAY, keep_days=400, replaced_days=14):
+        remove_analysis(store, key)
+    assert [key for key in left if key in store.list("v1/analysis/")] == left[1:]
+    assert [found.run_id for found in list_analyses(store)] == ["b", "c", "d"]
+
+
 def test_a_run_stays_as_long_as_it_is_the_newest_of_one_of_its_clusters(tmp_path):
     store = open_store(str(tmp_path / "store"))
     both, one = delivered(tmp_path / "both", "alpha", "beta"), delivered(tmp_path / "one", "alpha")
