@@ -4,8 +4,9 @@ Runs, XComs and questions come from Airflow's models, which are no public interf
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -65,7 +66,7 @@ def report_of_run(dag_id: str, run_id: str) -> str:
             raise NothingToShowError(str(note))
         raise NothingToShowError("This run has published no report: only runs of nightly_analysis do, at their end.")
     opened = hooks.store()
-    return opened.get(key_of(opened, str(values[-1]["report_html"]))).decode()
+    return opened.get(key_of(opened, str(values[-1]["report_html"]))).decode(errors="replace")
 
 
 def plans_of_run(dag_id: str, run_id: str) -> list[Named]:
@@ -124,18 +125,20 @@ def _expires(instance: TaskInstance) -> datetime | None:
 
 def dags_of(cluster: str) -> Callable[[str], str]:
     """Name of a common DAG → the DAG in which that is done for this cluster: one of its own, where Airflow has it."""
-    with create_session() as session:
-        known = set(
-            session.scalars(
-                select(DagModel.dag_id).where(DagModel.dag_id.endswith(f"{hooks.CLUSTER_DAG_MARK}{cluster}"))
-            )
-        )
+    return dags_of_each([cluster])[cluster]
 
-    def of(name: str) -> str:
+
+def dags_of_each(clusters: Collection[str]) -> dict[str, Callable[[str], str]]:
+    """As `dags_of`, of many clusters: Airflow is asked once."""
+    mark = hooks.CLUSTER_DAG_MARK + (next(iter(clusters)) if len(clusters) == 1 else "")
+    with create_session() as session:
+        known = set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.contains(mark, autoescape=True))))
+
+    def of(cluster: str, name: str) -> str:
         own = f"{name}{hooks.CLUSTER_DAG_MARK}{cluster}"
         return own if own in known else name
 
-    return of
+    return {cluster: partial(of, cluster) for cluster in clusters}
 
 
 def not_running(dag_id: str) -> str:

@@ -6,6 +6,7 @@ DAG that made what they show. A content security policy lets only the page's own
 
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
@@ -21,18 +22,17 @@ from controller_core.model.errors import ControllerCoreError, ObjectMissingError
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.analysis.overviews import report_of_date
-from kafka_maintenance.operations.analysis.tables import kept_content
-from kafka_maintenance.operations.apply.executions import executions as recorded_executions
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.restore.document import KIND as RESTORE
-from kafka_maintenance.operations.retention.store import KIND as RETENTION
+from kafka_maintenance.operations.retention.plan import KIND as RETENTION
 from kafka_maintenance.web import airflow_records, render
 from kafka_maintenance.web.blocks import Page, note_page
+from kafka_maintenance.web.in_time import LateError, in_time
 from kafka_maintenance.web.views.approvals import approvals_page
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.clusters import clusters_page
 from kafka_maintenance.web.views.execution import Act, execution_page
-from kafka_maintenance.web.views.executions import executions_page
+from kafka_maintenance.web.views.executions import executions_page, newest_recorded
 from kafka_maintenance.web.views.history import Asked, history_page
 from kafka_maintenance.web.views.kraft import kraft_page
 from kafka_maintenance.web.views.plan import Named, plan_page, plans_page
@@ -86,7 +86,7 @@ def refused(request: Request, error: AnyHttpError) -> Response:
         return JSONResponse({"detail": error.detail}, error.status_code, headers=error.headers)
     title, said = "Not shown", _REFUSED.get(error.status_code, "This cannot be shown.")
     note = note_page(title, f"{said} Airflow says: {error.detail}.", tone="warning")
-    return _answer(request, title, lambda: note, status=error.status_code)
+    return _made(request, title, lambda: note, status=error.status_code)
 
 
 @app.get("/assets/{name}")
@@ -100,34 +100,37 @@ def asset(name: str) -> Response:
 
 
 @app.get("/report", dependencies=[_DAG_OF_RUN])
-def report(request: Request, dag_id: DagId, run_id: RunId) -> Response:
+async def report(request: Request, dag_id: DagId, run_id: RunId) -> Response:
     """The report that a run of `nightly_analysis` published."""
-    return _report(request, lambda: airflow_records.report_of_run(dag_id, run_id))
+    return await _report(request, lambda: airflow_records.report_of_run(dag_id, run_id))
 
 
 @app.get("/date-report", dependencies=[_ANALYSES])
-def date_report(request: Request, date: Name, cluster: Text = "") -> Response:
+async def date_report(request: Request, date: Name, cluster: Text = "") -> Response:
     """The current report of a date, whoever analysed it; that which has the cluster, where one is named."""
-    return _report(request, lambda: report_of_date(hooks.store(), date, cluster))
+    return await _report(request, lambda: report_of_date(hooks.store(), date, cluster))
 
 
-def _report(request: Request, read: Callable[[], str]) -> Response:
-    try:
-        text = read()
-    except ObjectMissingError as error:
-        gone = note_page("Report", str(error), tone="warning")
-        return _answer(request, "Report", lambda: gone, status=404)
-    except airflow_records.NothingToShowError as nothing:
-        note = note_page("Report", str(nothing))
-        return _answer(request, "Report", lambda: note)
-    except ControllerCoreError as error:
-        note = note_page("Report", f"The report cannot be read: {error}", tone="critical")
-        return _answer(request, "Report", lambda: note, status=502)
-    return HTMLResponse(text, headers={**COMMON_HEADERS, "Content-Security-Policy": _NO_SCRIPT})
+async def _report(request: Request, read: Callable[[], str]) -> Response:
+    def made() -> Response:
+        try:
+            text = read()
+        except ObjectMissingError as error:
+            gone = note_page("Report", str(error), tone="warning")
+            return _made(request, "Report", lambda: gone, status=404)
+        except airflow_records.NothingToShowError as nothing:
+            note = note_page("Report", str(nothing))
+            return _made(request, "Report", lambda: note)
+        except ControllerCoreError as error:
+            note = note_page("Report", f"The report cannot be read: {error}", tone="critical")
+            return _made(request, "Report", lambda: note, status=502)
+        return HTMLResponse(text, headers={**COMMON_HEADERS, "Content-Security-Policy": _NO_SCRIPT})
+
+    return await _in_time(request, "Report", made)
 
 
 @app.get("/plan", dependencies=[_DAG_OF_RUN])
-def plan(request: Request, dag_id: DagId, run_id: RunId, digest: Text = "") -> Response:
+async def plan(request: Request, dag_id: DagId, run_id: RunId, digest: Text = "") -> Response:
     """The plan that a run made, with its receipts; of several a list, and the one with `digest`."""
 
     def page() -> Page:
@@ -139,36 +142,41 @@ def plan(request: Request, dag_id: DagId, run_id: RunId, digest: Text = "") -> R
             raise airflow_records.NothingToShowError(f"This run has made no plan with digest {digest}.")
         return plan_page(hooks.store(), chosen[0], gate=airflow_records.gate_of_run(dag_id, run_id))
 
-    return _answer(request, "Plan", page)
+    return await _answer(request, "Plan", page)
 
 
 @app.get("/stored-plan")
-def stored_plan(request: Request, user: GetUserDep, cluster: Name, kind: Name, digest: Name) -> Response:
-    """A plan by its digest, whoever made it."""
-    for dag_id in _dags_of_kind(airflow_records.dags_of(cluster), kind):
-        _require_dag(user, dag_id)
-    named = Named(kind=kind, cluster=cluster, digest=digest)
-    return _answer(request, "Plan", lambda: plan_page(hooks.store(), named))
+async def stored_plan(request: Request, user: GetUserDep, cluster: Name, kind: Name, digest: Name) -> Response:
+    """A plan by its digest, whoever made it, with its record: the rights of both kinds, should the address name another than its own."""
+
+    def page() -> Page:
+        store, dag_of = hooks.store(), airflow_records.dags_of(_named(cluster))
+        _require_kind(user, dag_of, _named(kind, "kind"))
+        with suppress(BadInputError):  # not begun
+            _require_kind(user, dag_of, read_record(store, cluster, digest).kind)
+        return plan_page(store, Named(kind=kind, cluster=cluster, digest=digest))
+
+    return await _answer(request, "Plan", page)
 
 
 @app.get("/executions")
-def executions(request: Request, user: GetUserDep, cluster: Text = "") -> Response:
-    """Every plan that was begun, of the DAGs that the user may read; of one cluster where it is named."""
+async def executions(request: Request, user: GetUserDep, cluster: Text = "") -> Response:
+    """Plans that were begun, of the DAGs that the user may read; of one cluster where it is named."""
 
     def page() -> Page:
-        store = hooks.store()
-        found = recorded_executions(store, _named(cluster) or None, get=lambda key: kept_content(store, key))
-        dags = {name: airflow_records.dags_of(name) for name in {each.cluster for each in found}}
+        found, unread = newest_recorded(hooks.store(), _named(cluster))
+        dags = airflow_records.dags_of_each({each.cluster for each in found})
         dag_ids = {(each.cluster, each.kind): _dags_of_kind(dags[each.cluster], each.kind) for each in found}
         readable = {dag_id for dag_id in {one for ids in dag_ids.values() for one in ids} if _reads_dag(user, dag_id)}
         seen = [each for each in found if dag_ids[each.cluster, each.kind] <= readable]
-        return executions_page(seen, now=datetime.now(UTC), cluster=cluster)
+        withheld = len(found) - len(seen)
+        return executions_page(seen, now=datetime.now(UTC), cluster=cluster, unread=unread, withheld=withheld)
 
-    return _answer(request, "Executions", page)
+    return await _answer(request, "Executions", page)
 
 
 @app.get("/run-execution", dependencies=[_DAG_OF_RUN])
-def run_execution(request: Request, user: GetUserDep, dag_id: DagId, run_id: RunId) -> Response:
+async def run_execution(request: Request, user: GetUserDep, dag_id: DagId, run_id: RunId) -> Response:
     """How far the plan of a run is: where the links of its tasks lead."""
 
     def page() -> Page:
@@ -178,19 +186,18 @@ def run_execution(request: Request, user: GetUserDep, dag_id: DagId, run_id: Run
         except BadInputError as unknown:
             raise airflow_records.NothingToShowError(f"The plan of this run was not begun: {unknown}") from unknown
 
-    return _answer(request, "Execution", page)
+    return await _answer(request, "Execution", page)
 
 
 @app.get("/execution")
-def execution(request: Request, user: GetUserDep, cluster: Name, digest: Name) -> Response:
+async def execution(request: Request, user: GetUserDep, cluster: Name, digest: Name) -> Response:
     """How far one plan is."""
-    return _answer(request, "Execution", lambda: _execution(user, cluster, digest))
+    return await _answer(request, "Execution", lambda: _execution(user, cluster, digest))
 
 
 def _execution(user: GetUserDep, cluster: str, digest: str) -> Page:
     record, dag_of = read_record(hooks.store(), _named(cluster), digest), airflow_records.dags_of(cluster)
-    for dag_id in _dags_of_kind(dag_of, record.kind):
-        _require_dag(user, dag_id)
+    _require_kind(user, dag_of, record.kind)
 
     def withheld(dag_id: str, act: Act) -> str:
         method, entity = _RIGHTS[act]
@@ -203,7 +210,7 @@ def _execution(user: GetUserDep, cluster: str, digest: str) -> Page:
 
 
 @app.get("/clusters", dependencies=[_SNAPSHOTS])
-def clusters(request: Request, user: GetUserDep) -> Response:
+async def clusters(request: Request, user: GetUserDep) -> Response:
     """All clusters, the worst first; no cluster is contacted."""
 
     def page() -> Page:
@@ -213,13 +220,13 @@ def clusters(request: Request, user: GetUserDep) -> Response:
         ]
         return clusters_page(hooks.store(), listed, waiting, now=datetime.now(UTC))
 
-    return _answer(request, "Clusters", page)
+    return await _answer(request, "Clusters", page)
 
 
 @app.get("/cluster", dependencies=[_ANALYSES])
-def cluster(request: Request, name: Name, date: Text = "", against: Text = "", topic: Text = "") -> Response:
+async def cluster(request: Request, name: Name, date: Text = "", against: Text = "", topic: Text = "") -> Response:
     """One cluster at one date."""
-    return _answer(
+    return await _answer(
         request,
         name,
         lambda: cluster_page(hooks.store(), name, date=date or None, against=against, topic=topic),
@@ -227,24 +234,24 @@ def cluster(request: Request, name: Name, date: Text = "", against: Text = "", t
 
 
 @app.get("/topic", dependencies=[_ANALYSES])
-def topic(request: Request, cluster: Name, name: Name) -> Response:
+async def topic(request: Request, cluster: Name, name: Name) -> Response:
     """One topic in the newest snapshot of a cluster."""
-    return _answer(request, name, lambda: topic_page(hooks.store(), _named(cluster), name))
+    return await _answer(request, name, lambda: topic_page(hooks.store(), _named(cluster), name))
 
 
 @app.get("/approvals")
 def approvals(request: Request, user: GetUserDep, cluster: Text = "") -> Response:
-    """What waits for a person, of the DAGs that the user may read; of one cluster where it is named."""
+    """What waits for a person, of the DAGs that the user may read; of one cluster where it is named. No store is asked: it is there while one hangs."""
 
     def page() -> Page:
         gates = [each for each in airflow_records.open_gates(_readable(user)) if cluster in {"", each.cluster}]
         return approvals_page(gates, now=datetime.now(UTC), cluster=cluster)
 
-    return _answer(request, "Approvals", page)
+    return _made(request, "Approvals", page)
 
 
 @app.get("/history", dependencies=[_SNAPSHOTS])
-def history(
+async def history(
     request: Request,
     user: GetUserDep,
     cluster: Text = "",
@@ -263,24 +270,24 @@ def history(
         sees = _reads_dag(user, "nightly_analysis")
         return history_page(hooks.store(), names, asked, sees_analyses=sees)
 
-    return _answer(request, "History", page)
+    return await _answer(request, "History", page)
 
 
 @app.get("/kraft", dependencies=[_SNAPSHOTS])
-def kraft(request: Request, cluster: Text = "") -> Response:
+async def kraft(request: Request, cluster: Text = "") -> Response:
     """What stands against a cluster's migration to KRaft; no cluster is contacted."""
 
     def page() -> Page:
         names = [one.name for one in airflow_records.listed_clusters()]
         return kraft_page(hooks.store(), names, _named(cluster), datetime.now(UTC))
 
-    return _answer(request, "KRaft", page)
+    return await _answer(request, "KRaft", page)
 
 
-def _named(cluster: str) -> str:
-    """The name of a cluster from an address, or none; raises BadInputError where no cluster can be called that."""
+def _named(name: str, what: str = "cluster") -> str:
+    """The name of a cluster from an address, or none; raises BadInputError where nothing can be called that."""
     try:
-        return require_name(cluster, "cluster") if cluster else ""
+        return require_name(name, what) if name else ""
     except ValueError as error:
         raise BadInputError(str(error)) from error
 
@@ -290,10 +297,11 @@ def _sees_connection(user: GetUserDep, name: str) -> bool:
     return get_auth_manager().is_authorized_connection(method="GET", user=user, details=details)
 
 
-def _require_dag(user: GetUserDep, dag_id: str) -> None:
-    """Raises: HTTPException: the user may not read that DAG."""
-    if not _reads_dag(user, dag_id):
-        raise HTTPException(403, f"Only who may read the DAG {dag_id} sees what it did.")
+def _require_kind(user: GetUserDep, dag_of: Callable[[str], str], kind: str) -> None:
+    """Raises: HTTPException: the user may not read the DAGs of that kind of plan."""
+    for dag_id in _dags_of_kind(dag_of, kind):
+        if not _reads_dag(user, dag_id):
+            raise HTTPException(403, f"Only who may read the DAG {dag_id} sees what it did.")
 
 
 def _dags_of_kind(dag_of: Callable[[str], str], kind: str) -> set[str]:
@@ -309,7 +317,20 @@ def _readable(user: GetUserDep) -> set[str]:
     return get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
 
 
-def _answer(request: Request, title: str, make: Callable[[], Page], *, status: int = 200) -> Response:
+async def _answer(request: Request, title: str, make: Callable[[], Page]) -> Response:
+    return await _in_time(request, title, lambda: _made(request, title, make))
+
+
+async def _in_time(request: Request, title: str, make: Callable[[], Response]) -> Response:
+    """The answer; that of a page that is late says so: status 504."""
+    try:
+        return await in_time(make)
+    except LateError as error:
+        late = note_page(title, f"This page is {error}", tone="critical")
+        return _made(request, title, lambda: late, status=504)
+
+
+def _made(request: Request, title: str, make: Callable[[], Page], *, status: int = 200) -> Response:
     """The page as the request wants it: HTML, its values as JSON (`?json=1`), or a table of it as CSV (`?csv=ID`).
 
     What cannot be shown is a page that says why: status 200 where there is nothing yet, 404 for a name that is not there, 502 where

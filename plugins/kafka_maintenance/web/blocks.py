@@ -146,6 +146,13 @@ class Choice:
     value: str
     choices: Sequence[tuple[str, str]] | None = None
 
+    @property
+    def offered(self) -> Sequence[tuple[str, str]]:
+        """The choices, and the value that is shown where it is none of them: a cluster that is listed no more, a date before the listed ones."""
+        choices = self.choices or ()
+        is_known = not self.value or self.value in {value for value, _ in choices}
+        return choices if is_known else [(self.value, self.value), *choices]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:

@@ -31,6 +31,8 @@ NAVIGATION: Final = (
     ("KRaft", "kraft"),
 )
 _SPARK_WIDTH, _SPARK_HEIGHT = 90.0, 20.0
+_FORMULA: Final = frozenset("=+-@\t\r\n")
+"""A spreadsheet takes a text that begins with one of these for a formula; of a tab and of the end of a line it looks at what follows."""
 _LONG_TEXT: Final = 48
 """Characters from which on a text may take more than one line."""
 
@@ -104,18 +106,19 @@ def page_html(page: Page, *, nonce: str) -> str:
         for block in (*page.head, *(block for section in page.sections for block in section.blocks))
         if block.block == "figure"
     }
-    return _ENVIRONMENT.get_template("page.html").render(
+    html = _ENVIRONMENT.get_template("page.html").render(
         page=page,
         nonce=nonce,
         navigation=NAVIGATION,
         figures=_json_in_html(figures) if figures else None,
         version=asset_version(),
     )
+    return _as_utf_8(html).decode()
 
 
 def page_json(page: Page) -> bytes:
     """The page's values as JSON."""
-    return json.dumps(asdict(page), default=str, ensure_ascii=False).encode()
+    return _as_utf_8(json.dumps(asdict(page), default=str, ensure_ascii=False))
 
 
 def table_csv(table: Table) -> str:
@@ -127,7 +130,7 @@ def table_csv(table: Table) -> str:
     writer = csv.writer(out)
     writer.writerow([column.name for column in table.columns])
     writer.writerows([[_csv_value(cell) for cell in row] for row in table.rows])
-    return out.getvalue()
+    return _as_utf_8(out.getvalue()).decode()
 
 
 @cache
@@ -142,7 +145,12 @@ def _csv_value(cell: Cell) -> float | str:
         return cell.value
     if cell.text == "-":
         return ""
-    return f"'{cell.text}" if cell.text[:1] in {"=", "+", "-", "@"} else cell.text
+    return f"'{cell.text}" if cell.text[:1] in _FORMULA else cell.text
+
+
+def _as_utf_8(text: str) -> bytes:
+    """The text's bytes; a lone surrogate, which JSON may name and UTF-8 cannot have, as its escape: what somebody wrote takes no page."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _json_in_html(value: object) -> Markup:

@@ -21,6 +21,7 @@ from tests.spark_jobs.worlds import publish as publish_snapshot
 
 RUN = "scheduled__date_of_run"
 HISTORY = 8
+MIDNIGHT = time(0, 0)  # so that nothing of today is in the future, at whatever time the tests run
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Sick:
         return World(
             cluster=self.name,
             day=today() - timedelta(days=day),
+            time_of_day=MIDNIGHT,
             zxid=9000 - day,
             brokers=brokers,
             partitions=tuple(partitions),
@@ -116,8 +118,17 @@ def publish_date(store, clusters, day, *, run=RUN, more=None):
         (output / "report.html").write_text("<!doctype html><title>Report</title>")
         place = Folder(LocalFileSystem(), str(output), str(output))
         deliver(place, place.names(""))
-        now = datetime.combine(date_of_run, time(3, 30), UTC)
+        now = datetime.combine(date_of_run, MIDNIGHT, UTC)
         return publish_analysis(output, store, day=date_of_run, run_id=f"{run}-{date_of_run}", now=now)
+
+
+def leave_out(store, manifest, table):
+    """Makes an analysis one that was not asked for that result."""
+    key = manifest.replace("manifest.json", f"{table}.parquet")
+    document = json.loads(store.get(manifest))
+    document["objects"] = [each for each in document["objects"] if each["key"] != key]
+    store.put(manifest, json.dumps(document).encode())
+    store.delete(key)
 
 
 def _summary(cluster, rows, day):
@@ -128,7 +139,7 @@ def _summary(cluster, rows, day):
     return {
         "snapshot_id": cluster.world(day).snapshot_id,
         "snapshot_digest": "d" * 64,
-        "taken_at": datetime.combine(today() - timedelta(days=day), time(2, 30), UTC).isoformat(),
+        "taken_at": cluster.world(day).taken_at.isoformat(),
         "consistent": True,
         "topic_count": cluster.topics,
         "partition_count": total,
@@ -155,7 +166,7 @@ def _summary(cluster, rows, day):
 
 def _rows(cluster, day, date_of_run):
     key = {"cluster": cluster.name, "snapshot_id": cluster.world(day).snapshot_id}
-    taken_at = datetime.combine(date_of_run, time(2, 30), UTC)
+    taken_at = cluster.world(day).taken_at
     total = cluster.topics * cluster.partitions
     replicas = total * min(3, cluster.brokers)
     window = [date_of_run - timedelta(days=back) for back in reversed(range(7))]

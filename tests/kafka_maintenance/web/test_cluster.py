@@ -3,11 +3,16 @@
 import json
 from datetime import timedelta
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
+from controller_core.adapters.snapshot.parquet import table_to_parquet
+from kafka_maintenance.operations.analysis.tables import CACHE
+from kafka_maintenance.web.render import page_html
 from kafka_maintenance.web.views import cluster
-from tests.kafka_maintenance.web.fleet import Sick, publish, publish_date, today
+from tests.kafka_maintenance.web.fleet import Sick, leave_out, publish, publish_date, today
 
 ALPHA, BETA = Sick("alpha"), Sick("beta")
 SHOWN_MAX = 4
@@ -71,6 +76,16 @@ def test_what_is_in_progress_is_shown_however_many_are_worse(tmp_path):
     assert work.more == 2
 
 
+def test_of_many_topics_queued_for_deletion_the_first_that_wait_are_shown_and_the_rest_is_counted(tmp_path):
+    store = open_store(str(tmp_path))
+    row = {"cluster": ALPHA.name, "snapshot_id": "s", "partition_count": 1, "reasons": []}
+    queued = [row | {"topic": f"t{number}", "eligible": number % 2 == 0} for number in range(9, 0, -1)]
+    publish_date(store, [ALPHA], 0, more={"deletion_eligibility": queued})
+    deletions = cluster.cluster_page(store, ALPHA.name).sections[2].blocks[0]
+    assert [cells[0].text for cells in deletions.rows] == ["t1", "t3", "t5", "t7"]
+    assert deletions.more == 5
+
+
 def test_what_an_analysis_did_not_look_for_makes_no_finding_new(tmp_path):
     store, lagging = open_store(str(tmp_path)), found(1, "under_replicated", "warning")
     publish_date(store, [ALPHA], 2, more={"findings": lagging})
@@ -91,7 +106,7 @@ def without_findings(store, day):
     overview = json.loads(store.get(key))
     overview["clusters"][ALPHA.name] |= dict.fromkeys(("critical_count", "warning_count", "info_count"))
     store.put(key, json.dumps(overview).encode())
-    store.delete(overview["manifest"].replace("manifest.json", "findings.parquet"))
+    leave_out(store, overview["manifest"], "findings")
 
 
 def test_a_cluster_that_the_newest_run_of_the_date_left_out_is_shown_as_the_run_before_found_it(tmp_path):
@@ -127,7 +142,67 @@ def test_topics_are_looked_for_at_the_date_that_is_shown(tmp_path):
 def test_an_analysis_that_made_no_summary_names_no_snapshot(tmp_path):
     store = open_store(str(tmp_path))
     publish(store, [ALPHA], dates=1)
-    (key,) = (each for each in store.list("v1/analysis/") if each.endswith("/cluster_summary.parquet"))
-    store.delete(key)
+    (manifest,) = (each for each in store.list("v1/analysis/") if each.endswith("/manifest.json"))
+    leave_out(store, manifest, "cluster_summary")
     (note,) = cluster.cluster_page(store, ALPHA.name).sections[-1].blocks
     assert note.text == "The analysis did not make the summary that names its snapshot."
+
+
+SECTIONS = ("findings", "brokers", "waits", "drill", "history", "compare", "topics")
+PARTS = {
+    "cluster_summary": ("taken_at", ("topics",)),
+    "findings": ("severity", ("findings", "waits")),
+    "broker_load": ("live", ("brokers",)),
+    "imbalance": ("broker_id", ("brokers",)),
+    "deletion_eligibility": ("eligible", ("waits",)),
+    "proposals": ("moves", ("waits",)),
+    "failure_drill": ("rank", ("drill",)),
+    "growth": ("date", ("history",)),
+    "leader_churn": ("isr_changes", ("history",)),
+    "controller_churn": ("elections", ("history",)),
+}
+"""Result → a column that its part of the page needs, and the sections that have less without it."""
+
+
+def without_column(content, column):
+    return table_to_parquet(pq.read_table(pa.BufferReader(content)).drop_columns([column]))
+
+
+def torn(content, _):
+    return content[:-9]
+
+
+@pytest.fixture(scope="module")
+def ill(tmp_path_factory):
+    """A store with two dates of a cluster that has something in every section."""
+    store = open_store(str(tmp_path_factory.mktemp("ill")))
+    publish(store, [Sick("alpha", critical=1, warnings=2, queued=True)], dates=2)
+    return store
+
+
+@pytest.mark.parametrize(("table", "damage"), [*((name, without_column) for name in PARTS), ("failure_drill", torn)])
+def test_a_result_that_is_not_as_it_was_published_takes_its_part_of_the_page_and_no_other(ill, table, damage):
+    column, sections = PARTS[table]
+    whole = cluster.cluster_page(ill, "alpha")
+    (key,) = [each for each in ill.list(f"v1/analysis/date={today()}/") if each.endswith(f"/{table}.parquet")]
+    content = ill.get(key)
+    ill.put(key, damage(content, column))
+    CACHE.clear()
+    page = cluster.cluster_page(ill, "alpha")
+    ill.put(key, content)
+    assert [section.anchor for section in page.sections] == list(SECTIONS)
+    less = [one.anchor for one, other in zip(page.sections, whole.sections, strict=True) if one != other]
+    assert tuple(less) == sections
+    assert key.rpartition("/")[0] in page_html(page, nonce="n")
+
+
+def test_what_is_new_is_not_known_where_the_date_before_cannot_be_read(tmp_path):
+    store = open_store(str(tmp_path))
+    publish(store, [Sick("alpha", warnings=2)], dates=2)
+    before = f"v1/analysis/date={today() - timedelta(days=1)}/"
+    (key,) = [each for each in store.list(before) if each.endswith("/findings.parquet")]
+    store.put(key, b"torn")
+    note, table = cluster.cluster_page(store, "alpha").sections[0].blocks
+    assert note.text.startswith("What is new is not known: ")
+    assert store.uri_of(key) in note.text
+    assert {row[2].text for row in table.rows} == {"-"}

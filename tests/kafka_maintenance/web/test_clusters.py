@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controller_core.adapters.object_store.open import MemoryStore, open_store
+from controller_core.adapters.object_store.open import FolderStore, MemoryStore, open_store
 from kafka_maintenance.operations.analysis.overviews import PREFIX, keep_overview
+from kafka_maintenance.operations.kraft.departure import leave
 from kafka_maintenance.web.render import page_html
 from kafka_maintenance.web.views.clusters import Listed, clusters_page
 from tests.kafka_maintenance.snapshot_world import stored_day
@@ -98,3 +99,30 @@ def test_the_age_of_the_analysed_snapshot(tmp_path, taken, age):
     store = open_store(str(tmp_path))
     keep(store, "2026-06-30", taken_at=taken)
     assert cells_of(store, NOON)["Snapshot"].text == age
+
+
+def test_a_departure_that_cannot_be_read_is_told_and_hides_no_other_cluster(tmp_path):
+    store = open_store(str(tmp_path))
+    publish_date(store, [ALPHA, Sick("beta"), Sick("gamma")], 0)
+    for name in ("alpha", "beta"):
+        stored_day(store, NOON, 1, cluster=name)
+        leave(store, name, by="ann", reason="finalised", now=NOON)
+    (key,) = store.list("v1/kraft/cluster=alpha/")
+    store.put(key, b"{}")
+    page = clusters_page(store, [Listed(name=name) for name in ("alpha", "beta", "gamma")], {}, now=datetime.now(UTC))
+    modes = {row[0].text: row[13].text for row in page.table("clusters").rows}
+    assert modes == {"alpha": "not known", "beta": "KRaft since 2026-06-30", "gamma": "ZooKeeper (P0)"}
+    (problem,) = page.head[1].lines
+    assert problem.startswith(f"alpha: record {store.uri_of(key)} not read: ")
+
+
+def test_a_fleet_that_has_left_is_read_once(tmp_path, monkeypatch):
+    store = open_store(str(tmp_path))
+    publish_date(store, [ALPHA], 0)
+    stored_day(store, NOON, 1)
+    leave(store, "alpha", by="ann", reason="finalised", now=NOON)
+    read, get = [], FolderStore.get
+    monkeypatch.setattr(FolderStore, "get", lambda self, key: read.append(key) or get(self, key))
+    for _ in range(2):
+        assert cells_of(store)["Mode"].text == "KRaft since 2026-06-30"
+    assert len([key for key in read if key.startswith("v1/kraft/")]) == 1

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
-from controller_core.model.errors import ObjectDamagedError
-from kafka_maintenance.operations.analysis.overviews import PREFIX, newest_overviews, readable_overviews
+from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from kafka_maintenance.operations.analysis.overviews import PREFIX, newest_overviews, readable_overviews, report_of_date
 from kafka_maintenance.web.render import page_html, page_json
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.clusters import Listed, clusters_page
@@ -30,6 +30,20 @@ def test_the_newest_that_can_be_read_counts_and_the_damaged_one_is_named(store):
     assert len(damaged) == 1
     with pytest.raises(ObjectDamagedError):  # who judges is not to judge by less than there is
         newest_overviews(store, 30)
+
+
+def test_one_that_is_removed_after_it_was_listed_takes_its_own_date_alone(store, monkeypatch):
+    get, gone = type(store).get, store.list(PREFIX)[0]
+
+    def removed_meanwhile(store, key):
+        if key == gone:
+            raise ObjectMissingError(f"object {key!r} not found")
+        return get(store, key)
+
+    monkeypatch.setattr(type(store), "get", removed_meanwhile)
+    overviews, damaged = readable_overviews(store, 30)
+    assert [str(one.date) for one in overviews] == [store.list(PREFIX)[1].split("/")[2].removeprefix("date=")]
+    assert f"object {gone!r} not found" in damaged
 
 
 def test_the_pages_show_the_other_dates_and_say_what_they_lack(store):
@@ -71,6 +85,13 @@ def test_a_count_that_is_none_damages_its_overview_and_no_page(store, changed):
     assert (len(overviews), len(damaged)) == (1, 2)
     for page in (clusters_page(store, [Listed(name="alpha")], {}, now=datetime.now(UTC)), cluster_page(store, "alpha")):
         assert damaged[0].partition(":")[0].encode() in page_json(page)
+
+
+def test_a_report_with_bytes_that_are_no_text_is_shown_with_what_is(store):
+    (key, *_) = [key for key in store.list("v1/analysis/") if key.endswith("/report.html")]
+    store.put(key, b"<p>alpha \xff</p>")
+    date = key.partition("date=")[2].partition("/")[0]
+    assert report_of_date(store, date, "alpha") == "<p>alpha \ufffd</p>"
 
 
 @pytest.mark.parametrize("date", ["2020-01-01", "2099-01-01", "", 5])

@@ -9,13 +9,16 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.errors import ObjectDamagedError
-from kafka_maintenance.operations.apply.executions import UNKNOWN_KIND, executions, record_of
+from kafka_maintenance.operations.analysis.tables import CACHE
+from kafka_maintenance.operations.apply.executions import executions, record_of
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.record.entry import UNKNOWN_KIND
 from kafka_maintenance.web.blocks import Launches, Note
 from kafka_maintenance.web.render import page_html
+from kafka_maintenance.web.views import executions as executions_view
 from kafka_maintenance.web.views import record
 from kafka_maintenance.web.views.execution import STEPS_SHOWN_MAX, Act, execution_page
-from kafka_maintenance.web.views.executions import executions_page
+from kafka_maintenance.web.views.executions import executions_page, newest_recorded
 from kafka_maintenance.web.views.record import read_record
 from tests.kafka_maintenance.web.records import BEGAN, DONE, STUCK, UNDER_WAY, copied, led, put_record, started
 
@@ -162,6 +165,72 @@ def test_the_list_has_what_is_not_over_first():
     assert executions_page((), now=NOW).table("executions").rows == []
 
 
+class Counting(MemoryStore):
+    """Keeps the keys of what was read."""
+
+    def __init__(self):
+        super().__init__("counting")
+        self.read = []
+
+    def get(self, key):
+        self.read.append(key)
+        return super().get(key)
+
+
+def test_each_record_is_read_once_and_again_when_it_went_on_or_could_not_be_read():
+    store = Counting()
+    put_record(store, "alpha", "a" * 64, DONE)
+    put_record(store, "beta", "b" * 64, STUCK)
+    assert [each.last for each in newest_recorded(store, "")[0]] == ["done", "stuck"]
+    assert len(store.read) == 4
+    assert [each.last for each in newest_recorded(store, "beta")[0]] == ["stuck"]
+    assert len(store.read) == 4
+    put_record(store, "beta", "b" * 64, (*STUCK, ("done", None, 60, {})))
+    assert [each.last for each in newest_recorded(store, "")[0]] == ["done", "done"]
+    assert len(store.read) == 6
+    store.put(store.list("v1/receipts/cluster=alpha/")[0], b"{")
+    CACHE.clear()
+    assert [each.last for each in newest_recorded(store, "alpha")[0]] == ["damaged"]
+    put_record(store, "alpha", "a" * 64, DONE)
+    assert [each.last for each in newest_recorded(store, "alpha")[0]] == ["done"]
+
+
+def test_of_many_plans_those_that_are_not_over_and_the_newest_are_read_and_the_rest_is_counted(monkeypatch):
+    monkeypatch.setattr(executions_view, "ROWS_SHOWN_MAX", 3)
+    store = Counting()
+    put_record(store, "alpha", "f" * 64, STUCK)
+    for digest in "edcba":
+        put_record(store, "alpha", digest * 64, DONE)
+    recorded, unread = newest_recorded(store, "alpha")
+    assert (sorted(each.digest[0] for each in recorded), unread) == (["a", "b", "f"], 3)
+    assert len(store.read) == 6
+    page = executions_page(recorded, now=NOW, unread=unread)
+    assert page.table("executions").hidden == 3
+    assert page.head[1].text.startswith("3 more plans are not read: ")
+    assert dict(page.head[0].facts)["Begun"].text == "6"
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        pytest.param("v1/receipts/cluster=alpha/stray.json", "stray.json not read", id="beside the records"),
+        pytest.param(
+            "v1/receipts/cluster=alpha/b\\c/0001-started.json", "refused: expected names", id="a name that no key has"
+        ),
+        pytest.param("v1/receipts/cluster=alpha/d/gone.json", "not found", id="removed meanwhile"),
+    ],
+)
+def test_what_somebody_else_put_among_the_records_hides_none(key, said):
+    store = MemoryStore()
+    put_record(store, "alpha", "a" * 64, DONE)
+    store._objects[key] = b"{"
+    get = store.get
+    store.get = lambda asked: get("gone" if asked.endswith("gone.json") else asked)
+    page = executions_page(newest_recorded(store, "")[0], now=NOW)
+    assert [row[1] for row in texts(page.table("executions"))] == ["damaged", "done"]
+    assert said in page_html(page, nonce="n")
+
+
 def test_what_is_not_there_or_damaged_is_said():
     store = MemoryStore()
     with pytest.raises(BadInputError, match="expected a plan that was begun"):
@@ -261,3 +330,14 @@ def test_a_beginning_that_no_run_writes_is_shown_within_bounds(detail):
     table = page.table("steps-table")
     assert len(table.rows) + table.more == max(2, detail["steps"] if isinstance(detail.get("steps"), int) else 0)
     assert len(table.rows) <= STEPS_SHOWN_MAX
+
+
+@pytest.mark.parametrize("kind", [json.loads(r'"\ud800"'), [], "<b>", "a" * 101, 5, None], ids=repr)
+def test_a_kind_that_no_plan_has_is_not_known_and_takes_no_page(kind):
+    store = MemoryStore()
+    put_record(store, "alpha", DIGEST, [("started", None, 0, {"kind": kind})])
+    record = read_record(store, "alpha", DIGEST)
+    page = execution_page(record, dag_of=str, withheld=lambda *_: "", now=NOW)
+    assert (record.kind, page.title) == (UNKNOWN_KIND, "A plan on alpha")
+    ((title, *_),) = texts(executions_page(executions(store), now=NOW).table("executions"))
+    assert title == "a plan on alpha"

@@ -2,9 +2,11 @@
 
 from datetime import date, timedelta
 
+import pyarrow.parquet as pq
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
+from controller_core.adapters.snapshot.parquet import table_to_parquet
 from controller_core.adapters.snapshot.tables import TABLES
 from kafka_maintenance.demo.sample_history import CLUSTER, DAYS, copy_into
 from kafka_maintenance.operations.analysis.overviews import PREFIX
@@ -62,6 +64,41 @@ def test_a_damaged_overview_is_told_and_the_rest_of_the_page_is_there(store):
     (note,) = blocks(store, "drill")
     assert (note.tone, "expected the counts of an analysis" in note.text) == ("warning", True)
     assert blocks(store, "diff")[-1].id == "changes"
+
+
+@pytest.mark.parametrize("content", [None, b"{"], ids=["gone", "torn"])
+@pytest.mark.parametrize(
+    ("pattern", "anchor"),
+    [
+        (f"cluster=*/date={NEWEST}/*/raw.parquet", "diff"),
+        (f"analysis/date={NEWEST}/*/manifest.json", "trend-section"),
+        (f"analysis/date={NEWEST}/*/failure_drill.parquet", "drill"),
+    ],
+)
+def test_what_is_damaged_takes_its_own_section_and_the_forms_stay(store, tmp_path, pattern, content, anchor):
+    (path,) = tmp_path.glob(f"v1/{pattern}")
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    page = history_page(store, [CLUSTER, "other"], Asked(CLUSTER, subject="orders"), sees_analyses=True)
+    assert [name for name, _ in page.head[0].fields[0].choices] == [CLUSTER, "other"]
+    assert [each.anchor for each in page.sections if getattr(each.blocks[0], "tone", None) == "warning"] == [anchor]
+
+
+def test_a_drill_without_a_column_takes_its_own_section(store, tmp_path):
+    (path,) = tmp_path.glob(f"v1/analysis/date={NEWEST}/*/failure_drill.parquet")
+    content = table_to_parquet(pq.read_table(path).drop_columns(["rank"]))
+    path.unlink()
+    path.write_bytes(content)
+    (note,) = blocks(store, "drill")
+    assert "found KeyError: 'rank'; restore its objects" in note.text
+    assert blocks(store, "diff")[-1].id == "changes"
+
+
+@pytest.mark.parametrize("number", [2**31, 2**64, 10**200])
+def test_a_number_that_no_partition_has_is_not_found(store, number):
+    (note,) = blocks(store, "blame", subject=f"orders-{number}")
+    assert f"orders-{number}' not found in" in note.text
 
 
 def drawn(store, *measure):

@@ -50,6 +50,15 @@ def test_every_rule_stands_under_its_verdict_and_the_run_book_has_its_phases(sto
     assert "- [ ]" not in html
 
 
+def test_a_snapshot_that_cannot_be_read_leaves_the_way_to_the_other_clusters(store, tmp_path):
+    newest = max(tmp_path.rglob("raw.parquet"))
+    newest.chmod(0o644)
+    newest.write_bytes(newest.read_bytes()[:-1])
+    form, note = kraft_page(store, [CLUSTER, "other"], "", LATER).head
+    assert [name for name, _ in form.fields[0].choices] == [CLUSTER, "other"]
+    assert (note.tone, str(newest) in note.text) == ("warning", True)
+
+
 @pytest.mark.parametrize("leaders", [0, 1, 2, 1000])
 def test_a_tick_stays_when_a_newer_snapshot_has_other_counts(leaders):
     names = {
@@ -68,6 +77,14 @@ def test_a_cluster_that_has_left_zookeeper_is_not_told_to_go_back(store):
         f"Cluster {CLUSTER} has left ZooKeeper, as ann recorded at 2030-01-01T00:00:00"
     )
     assert not page.sections
+
+
+def test_a_departure_that_cannot_be_read_leaves_the_way_to_the_other_clusters(store):
+    store.put(f"v1/kraft/cluster={CLUSTER}/20300101T000000000000Z-left.json", b"{}")
+    form, note = kraft_page(store, [CLUSTER, "other"], "", LATER).head
+    assert [name for name, _ in form.fields[0].choices] == [CLUSTER, "other"]
+    assert (note.tone, "expected who said that the cluster has left ZooKeeper" in note.text) == ("warning", True)
+    assert "no snapshot yet" in kraft_page(store, [CLUSTER, "other"], "other", LATER).head[-1].text
 
 
 def test_an_expired_certificate_says_so(store):

@@ -1,11 +1,11 @@
-"""The page Plan of a plan that moves leaders: who leads less, who leads more, and what stalls."""
+"""The page Plan: leaders that move, waves, the trade-off and every change; a document that is not the one its name means is refused."""
 
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore, open_store
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.rules import ThrottleBand
-from kafka_maintenance.operations.plans.make import plan_reassignment
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
 from kafka_maintenance.operations.plans.store import store_plan
 from kafka_maintenance.web.render import page_html
 from kafka_maintenance.web.views import plan as view

@@ -166,11 +166,13 @@ for (const box of document.querySelectorAll("[data-refresh]")) {
   const place = "kafka-maintenance:refresh";
   box.checked = window.localStorage.getItem(place) !== "no";
   box.addEventListener("change", () => window.localStorage.setItem(place, box.checked ? "yes" : "no"));
-  window.setInterval(() => {
+  const timer = window.setInterval(() => {
     const written = [...document.querySelectorAll("[data-request] input")].some((blank) => blank.value);
     const busy = document.activeElement.matches("input[type=search], select") || window.getSelection().toString() ||
       written || Date.now() - actedAt < 60000;
-    if (box.checked && !busy && !document.hidden) window.location.reload();
+    if (!box.checked || busy || document.hidden) return;
+    window.clearInterval(timer); // one request at a time: the server goes on with one that nobody waits for any more
+    window.location.reload();
   }, Number(box.dataset.refresh) * 1000);
 }
 

@@ -1,6 +1,7 @@
 """The page Cluster: what is wrong, what waits and why, every broker's load, and how it came to be so."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -10,9 +11,9 @@ import pyarrow.compute as pc
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
-from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.overviews import Overview, is_judged, readable_overviews
 from kafka_maintenance.operations.analysis.tables import rows_of, table_of
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import (
     Block,
@@ -30,14 +31,20 @@ from kafka_maintenance.web.blocks import (
     Tone,
     number,
 )
+from kafka_maintenance.web.views.cluster_dates import (
+    churn_by_date,
+    controllers_by_date,
+    findings_by_date,
+    growth_by_date,
+)
 from kafka_maintenance.web.views.clusters import DATES_SHOWN
 from kafka_maintenance.web.views.compare import compare_blocks
 from kafka_maintenance.web.views.drill import drill_blocks
+from kafka_maintenance.web.views.parts import as_published, or_why
 from kafka_maintenance.web.views.topic import topics_table
 from spark_jobs.severities import SEVERITIES
 
 Row = Mapping[str, Any]
-_date: Final = itemgetter("date")
 FINDINGS_SHOWN_MAX: Final = 5000
 _IDENTITY: Final = ("kind", "topic", "partition", "brokers")
 """What a finding and the same one of another date have in common."""
@@ -74,20 +81,36 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
     judged = next(
         (one for one in reversed(of_cluster) if one.date < chosen.date and is_judged(one.clusters[name])), None
     )
-    summary = next(iter(_rows(store, chosen, "cluster_summary", name, newest=True)), {})
-    findings = table_of(store, chosen.manifest, "findings", cluster=name)
+    summary, why = _summary(store, chosen, name)
+
+    def part(make: Callable[[], Sequence[Block]]) -> list[Block]:
+        return or_why(as_published(store, chosen.manifest)(make))
+
+    waits: Sequence[Callable[[], Sequence[Block]]] = (
+        lambda: [_deletions(store, chosen, name)],
+        lambda: [_work(store, chosen, name)],
+        lambda: _proposal(store, chosen, name),
+    )
+    history: Sequence[Callable[[], Sequence[Block]]] = (
+        lambda: findings_by_date(of_cluster, name),
+        lambda: growth_by_date(store, chosen, name),
+        lambda: churn_by_date(store, chosen, name),
+        lambda: controllers_by_date(store, chosen, name),
+    )
+    came = list(chain.from_iterable(map(part, history)))
+    topics = topics_table(store, name, chosen.date, summary.get("snapshot_id"), topic)
     sections = [
-        Section(title="Findings", anchor="findings", blocks=_findings(store, chosen, name, findings, judged)),
-        Section(title="Brokers", anchor="brokers", blocks=[_heat(store, chosen, name)]),
-        Section(title="What waits, and why", anchor="waits", blocks=_waits(store, chosen, name, findings)),
-        Section(title="When brokers fail", anchor="drill", blocks=drill_blocks(store, chosen, name)),
-        Section(title="History", anchor="history", blocks=_history(store, chosen, of_cluster, name)),
-        Section(title="Compare", anchor="compare", blocks=compare_blocks(overviews, chosen, name, against)),
+        Section(title="Findings", anchor="findings", blocks=part(lambda: _findings(store, chosen, name, judged))),
+        Section(title="Brokers", anchor="brokers", blocks=part(lambda: [_heat(store, chosen, name)])),
+        Section(title="What waits, and why", anchor="waits", blocks=list(chain.from_iterable(map(part, waits)))),
+        Section(title="When brokers fail", anchor="drill", blocks=part(lambda: drill_blocks(store, chosen, name))),
         Section(
-            title="Topics",
-            anchor="topics",
-            blocks=topics_table(store, name, chosen.date, summary.get("snapshot_id"), topic),
+            title="History",
+            anchor="history",
+            blocks=came or [Note("There is one date only: history begins with the next.")],
         ),
+        Section(title="Compare", anchor="compare", blocks=compare_blocks(overviews, chosen, name, against)),
+        Section(title="Topics", anchor="topics", blocks=topics),
     ]
     return Page(
         title=name,
@@ -98,21 +121,29 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
             _date_form(name, of_cluster, chosen),
             _facts(chosen, before, summary, name),
             *_version(summary),
+            *why,
             *_unread(damaged),
         ),
         sections=sections,
     )
 
 
+def _summary(store: ObjectStore, chosen: Overview, name: str) -> tuple[Row, list[Block]]:
+    """The newest row of the summary, where the analysis has one; and why it cannot be read."""
+    try:
+        with as_published(store, chosen.manifest):
+            rows = _rows(store, chosen, "cluster_summary", name)
+            return max(rows, key=itemgetter("taken_at"), default={}), []
+    except UNUSABLE as error:
+        return {}, [Note(str(error), "warning")]
+
+
 def _unread(damaged: Sequence[str]) -> list[Lines]:
     return [Lines("Cannot be read", damaged)] if damaged else []
 
 
-def _rows(
-    store: ObjectStore, overview: Overview, table: str, name: str, *, newest: bool = False
-) -> list[dict[str, Any]]:
-    rows = rows_of(store, overview.manifest, table, cluster=name)
-    return sorted(rows, key=lambda row: row["taken_at"], reverse=True) if newest else rows
+def _rows(store: ObjectStore, overview: Overview, table: str, name: str) -> list[dict[str, Any]]:
+    return rows_of(store, overview.manifest, table, cluster=name)
 
 
 def _date_form(name: str, overviews: Sequence[Overview], chosen: Overview) -> Form:
@@ -146,7 +177,7 @@ def _facts(chosen: Overview, before: Overview | None, summary: Row, name: str) -
             ("Topics", changed("topic_count")),
             ("Partitions", changed("partition_count")),
             ("Replicas", changed("replica_count")),
-            ("Snapshot taken", Cell(f"{summary['taken_at']:%Y-%m-%d %H:%M} UTC" if summary else "-")),
+            ("Snapshot taken", Cell(f"{summary['taken_at']:%Y-%m-%d %H:%M} UTC" if summary.get("taken_at") else "-")),
         )
     )
 
@@ -157,22 +188,21 @@ def _version(summary: Row) -> tuple[Note, ...]:
     return (Note(f"Judged as Kafka {summary['kafka_version']}: {summary['version_reason']}."),)
 
 
-def _findings(
-    store: ObjectStore, chosen: Overview, name: str, findings: pa.Table, before: Overview | None
-) -> list[Block]:
+def _findings(store: ObjectStore, chosen: Overview, name: str, before: Overview | None) -> list[Block]:
     """The findings, each with whether the last date that looked for any, `before`, had it."""
     if not is_judged(chosen.clusters[name]):
         return [Note("The analysis did not look for findings.")]
+    findings = table_of(store, chosen.manifest, "findings", cluster=name)
     worst = _worst(findings)
-    known = table_of(store, before.manifest, "findings", cluster=name, columns=_IDENTITY) if before else pa.table({})
+    known, why = _known(store, before, name)
     ordered = sorted(zip(worst.to_pylist(), _among(worst, known), strict=True), key=lambda found: _place(found[0]))
     rows = [
         (
             Cell(row["kind"]),
             Cell(row["severity"], row["severity"]),
             Cell(
-                "-" if before is None else "standing" if stood else "new",
-                None if before else "quiet",
+                "-" if known is None else "standing" if stood else "new",
+                "quiet" if known is None else None,
             ),
             _subject(name, row),
             Cell(", ".join(map(str, row["brokers"] or ()))),
@@ -203,7 +233,19 @@ def _findings(
             Filter(label="Kind", column="Kind", choices=sorted({row["kind"] for row, _ in ordered})),
         ],
     )
-    return [table]
+    return [*why, table]
+
+
+def _known(store: ObjectStore, before: Overview | None, name: str) -> tuple[pa.Table | None, list[Block]]:
+    """The findings of the date before; None where there is none, or retention has removed its analysis, or where they cannot be read, and why."""
+    if before is None:
+        return None, []
+    try:
+        return table_of(store, before.manifest, "findings", cluster=name, columns=_IDENTITY), []
+    except ObjectMissingError:
+        return None, []
+    except UNUSABLE as error:
+        return None, [Note(f"What is new is not known: {error}", "warning")]
 
 
 def _worst(findings: pa.Table) -> pa.Table:
@@ -221,9 +263,9 @@ def _place(row: Row) -> tuple[int, bool, str, str, int]:
     return SEVERITIES.index(row["severity"]), follows, row["kind"], str(row["topic"]), row["partition"] or 0
 
 
-def _among(findings: pa.Table, known: pa.Table) -> list[bool]:
+def _among(findings: pa.Table, known: pa.Table | None) -> list[bool]:
     """Of each finding, whether it is one of the known ones."""
-    if not (findings.num_rows and known.num_rows):
+    if known is None or not (findings.num_rows and known.num_rows):
         return [False] * findings.num_rows
     found: list[bool] = pc.is_in(_identities(findings), value_set=_identities(known)).to_pylist()
     return found
@@ -272,9 +314,11 @@ def _heat(store: ObjectStore, chosen: Overview, name: str) -> Block:
     )
 
 
-def _waits(store: ObjectStore, chosen: Overview, name: str, findings: pa.Table) -> list[Block]:
-    queued = sorted(_rows(store, chosen, "deletion_eligibility", name), key=lambda row: (row["eligible"], row["topic"]))
-    deletions = Table(
+def _deletions(store: ObjectStore, chosen: Overview, name: str) -> Table:
+    queued = table_of(store, chosen.manifest, "deletion_eligibility", cluster=name)
+    first = queued.sort_by([("eligible", "ascending"), ("topic", "ascending")]) if queued.num_rows else queued
+    shown = first.slice(0, FINDINGS_SHOWN_MAX).to_pylist()
+    return Table(
         id="deletions",
         caption="Topics queued for deletion",
         columns=(
@@ -294,14 +338,18 @@ def _waits(store: ObjectStore, chosen: Overview, name: str, findings: pa.Table) 
                 Cell("; ".join(reason["text"] for reason in row["reasons"] or ())),
                 Cell(row["remedy"] or ""),
             )
-            for row in queued
+            for row in shown
         ],
+        more=queued.num_rows - len(shown),
         empty="No topic is queued for deletion.",
-        searchable=len(queued) > 20,  # noqa: PLR2004 - fewer are read at a glance
+        searchable=len(shown) > 20,  # noqa: PLR2004 - fewer are read at a glance
     )
-    pending = _in_progress(findings)
+
+
+def _work(store: ObjectStore, chosen: Overview, name: str) -> Table:
+    pending = _in_progress(table_of(store, chosen.manifest, "findings", cluster=name))
     worst = _worst(pending).to_pylist()
-    work = Table(
+    return Table(
         id="pending",
         caption="Reassignments, elections and migrations in progress",
         columns=(Column("Kind"), Column("Subject"), Column("Age, hours", numeric=True), Column("Detail")),
@@ -317,7 +365,6 @@ def _waits(store: ObjectStore, chosen: Overview, name: str, findings: pa.Table) 
         more=pending.num_rows - len(worst),
         empty="Nothing is in progress.",
     )
-    return [deletions, work, *_proposal(store, chosen, name)]
 
 
 def _in_progress(findings: pa.Table) -> pa.Table:
@@ -342,59 +389,3 @@ def _proposal(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
     )
     title = f"Proposed reassignment: {plan['moves']} replica moves ({proof}), {plan['leader_changes']} changes of preferred leaders"
     return [Lines(title, [line for line in (plan["explanation"] or "").split("\n") if line])]
-
-
-def _history(store: ObjectStore, chosen: Overview, overviews: Sequence[Overview], name: str) -> list[Block]:
-    blocks: list[Block] = []
-    by_date = [(one.date, one.clusters[name]) for one in overviews]
-    if len(by_date) > 1:
-        blocks.append(
-            figures.lines(
-                "findings-history",
-                "Findings by date",
-                f"From {by_date[0][0]} to {by_date[-1][0]}.",
-                [day for day, _ in by_date],
-                {severity: [counts.get(f"{severity}_count") for _, counts in by_date] for severity in SEVERITIES},
-            )
-        )
-    if growth := sorted(_rows(store, chosen, "growth", name), key=_date):
-        says = f"Topics, partitions and replicas on {counted(len(growth), 'date')}."
-        counts = {"topics": "topic_count", "partitions": "partition_count", "replicas": "replica_count"}
-        blocks.append(_over_dates("growth", "Growth", says, growth, counts))
-    if churn := sorted(_rows(store, chosen, "leader_churn", name), key=_date):
-        changes = {
-            "leaders changed": "leader_changes",
-            "ISR changed": "isr_changes",
-            "assignments changed": "assignment_changes",
-        }
-        says = "Partitions that differ from the date before."
-        blocks.append(_over_dates("churn", "Changes from date to date", says, churn, changes))
-    if controllers := sorted(_rows(store, chosen, "controller_churn", name), key=_date, reverse=True):
-        blocks.append(
-            Table(
-                id="controllers",
-                caption="Controller and its epoch",
-                columns=(
-                    Column("Date"),
-                    Column("Controller", numeric=True),
-                    Column("Controller epoch", numeric=True),
-                    Column("Elections since the date before", numeric=True),
-                ),
-                rows=[
-                    (
-                        Cell(row["date"].isoformat()),
-                        Cell(str(row["controller_id"])),
-                        number(row["controller_epoch"]),
-                        number(row["elections"]),
-                    )
-                    for row in controllers
-                ],
-            )
-        )
-    return blocks or [Note("There is one date only: history begins with the next.")]
-
-
-def _over_dates(figure_id: str, title: str, says: str, rows: Sequence[Row], fields: Mapping[str, str]) -> Block:
-    """Lines over the dates of rows; `fields`: name of a line → field of a row."""
-    series = {text: [row[field] for row in rows] for text, field in fields.items()}
-    return figures.lines(figure_id, title, says, [row["date"].isoformat() for row in rows], series)

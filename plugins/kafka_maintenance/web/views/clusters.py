@@ -1,6 +1,6 @@
 """The page Clusters: every cluster in one row, the worst first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,7 +19,7 @@ from kafka_maintenance.operations.analysis.overviews import (
 )
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.at_once import at_once
-from kafka_maintenance.operations.record.departures import Departure, departures
+from kafka_maintenance.operations.record.departures import Departure, Known, readable_departures
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot
 from kafka_maintenance.web.blocks import (
     Cell,
@@ -41,6 +41,8 @@ DATES_SHOWN: Final = 30
 ROWS_SHOWN_MAX: Final = 2000
 SNAPSHOT_AGE_WARNING_S: Final = 26 * 3600.0
 """A snapshot is taken every day: one that is two hours older than a day is late."""
+_DEPARTURE_BYTES: Final = 1000
+"""What the record of a cluster that has left ZooKeeper takes in memory, about."""
 _COLUMNS: Final = (
     Column("Cluster"),
     Column("Severity", words="The worst severity among the findings"),
@@ -124,11 +126,11 @@ def clusters_page(
     Raises:
         ObjectStoreError: the store cannot be read.
     """
-    (overviews, damaged), gone = readable_overviews(store, DATES_SHOWN), departures(store)
+    (overviews, damaged), gone = readable_overviews(store, DATES_SHOWN), readable_departures(store, _kept(store))
     newest = overviews[-1].clusters if overviews else {}
     snapshots = _snapshots(store, listed, newest, now)
     rows = [
-        _row(one, overviews, newest.get(one.name), snapshots[one.name], waiting.get(one.name), gone.get(one.name), now)
+        _row(one, overviews, newest.get(one.name), snapshots[one.name], waiting.get(one.name), gone, now)
         for one in listed
     ]
     rows.sort(key=lambda row: row[0])
@@ -148,7 +150,12 @@ def clusters_page(
         rows_shown_max=ROWS_SHOWN_MAX,
     )
     head: list[Facts | Lines | Note] = [_facts(listed, overviews, waiting, rows)]
-    problems = [f"{one.name}: {text}" for one in listed if (text := one.problem or snapshots[one.name].problem)]
+    problems = [
+        f"{one.name}: {text}"
+        for one in listed
+        for text in (one.problem or snapshots[one.name].problem, gone.damaged.get(one.name))
+        if text
+    ]
     if problems or damaged:
         head.append(Lines("Cannot be shown whole", [*damaged, *problems]))
     if not overviews and not damaged:
@@ -165,6 +172,14 @@ def clusters_page(
         head=head,
         sections=[Section(title="All clusters", anchor="all", blocks=[table])],
     )
+
+
+def _kept(store: ObjectStore) -> Callable[[str, Callable[[], Departure]], Departure]:
+    def kept(key: str, read: Callable[[], Departure]) -> Departure:
+        found: Departure = CACHE.get((store.uri, key), lambda: (read(), _DEPARTURE_BYTES))
+        return found
+
+    return kept
 
 
 def _facts(
@@ -235,14 +250,14 @@ def _row(
     numbers: Mapping[str, Any] | None,
     snapshot: _Snapshot,
     waiting: Waiting | None,
-    gone: Departure | None,
+    gone: Known,
     now: datetime,
 ) -> tuple[tuple[Any, ...], tuple[Cell, ...]]:
     """What the row is sorted by, and its cells."""
     found = numbers or {}
     before = overviews[-2].clusters.get(cluster.name, {}) if len(overviews) > 1 else {}
     severity = _severity(found, analysed=numbers is not None)
-    remark = cluster.problem or snapshot.problem or ""
+    remark = cluster.problem or snapshot.problem or gone.damaged.get(cluster.name, "")
     tone: Mapping[str, Tone] = {
         "critical": "critical",
         "warning": "warning",
@@ -340,9 +355,11 @@ def _age(taken_at: datetime | None, now: datetime) -> Cell:
     return Cell(age_text(seconds), "warning" if seconds > SNAPSHOT_AGE_WARNING_S else None, seconds)
 
 
-def _mode(cluster: str, found: Mapping[str, Any] | None, gone: Departure | None) -> Cell:
-    if gone is not None:
-        return Cell(f"KRaft since {gone.at[:10]}", "quiet")
+def _mode(cluster: str, found: Mapping[str, Any] | None, gone: Known) -> Cell:
+    if cluster in gone.damaged:
+        return Cell("not known", "warning")
+    if cluster in gone.departures:
+        return Cell(f"KRaft since {gone.departures[cluster].at[:10]}", "quiet")
     counts = found or {}
     if is_migrating(counts):
         return Cell(mode_text(counts), "warning", href=f"kraft?{urlencode({'cluster': cluster})}")

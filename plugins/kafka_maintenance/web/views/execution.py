@@ -14,7 +14,7 @@ from controller_core.model.words import counted
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance.hooks import CLUSTER_DAG_MARK
 from kafka_maintenance.operations.apply.copying import in_bytes
-from kafka_maintenance.operations.apply.executions import UNKNOWN_KIND
+from kafka_maintenance.operations.record.entry import UNKNOWN_KIND
 from kafka_maintenance.operations.record.receipts import EventKind
 from kafka_maintenance.operations.record.state_changes import changes
 from kafka_maintenance.web.blocks import (

@@ -1,16 +1,21 @@
 """The page Executions: every plan that was begun, those under way first, then the newest."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Final
 from urllib.parse import urlencode
 
-from kafka_maintenance.operations.apply.executions import Recorded
+from controller_core.adapters.object_store.open import ObjectStore
+from kafka_maintenance.operations.analysis.tables import CACHE, CACHE_BYTES_MAX
+from kafka_maintenance.operations.apply.executions import OVER, Recorded, newest_executions
 from kafka_maintenance.web.blocks import (
+    ROWS_SHOWN_MAX,
     Cell,
     Column,
     Facts,
     Filter,
     Lines,
+    Note,
     Page,
     Section,
     Table,
@@ -20,30 +25,52 @@ from kafka_maintenance.web.blocks import (
 )
 from kafka_maintenance.web.views.record import kind_text, state_cell
 
+_RECORDED_BYTES: Final = 1200
+"""What a plan that was begun takes in memory, with the keys under which it is kept, about."""
 
-def executions_page(recorded: Sequence[Recorded], *, now: datetime, cluster: str = "") -> Page:
-    """Each with a link to its own page; why a record cannot be read stands above."""
+_UNREAD: Final = (
+    "{:,} more plans are not read: this page has those that are not over, then those whose record this store was given last, {:,} in all. Look "
+    "at one cluster (executions?cluster=NAME), or let `kafka-maintenance executions list` read all."
+)
+_WITHHELD: Final = "Plans of DAGs that you may not read are left out."
+
+
+def newest_recorded(store: ObjectStore, cluster: str) -> tuple[tuple[Recorded, ...], int]:
+    """The plans that the page shows, of all clusters where the name is empty, and how many more there are.
+
+    Each is read once, and again when its record went on.
+    """
+
+    def kept(keys: tuple[str, str], read: Callable[[], Recorded]) -> Recorded:
+        def sized() -> tuple[Recorded, int]:
+            found = read()
+            size = (
+                CACHE_BYTES_MAX + 1 if found.damage else _RECORDED_BYTES
+            )  # too large to be kept: it may be brought back
+            return found, size
+
+        found: Recorded = CACHE.get((store.uri, "recorded", *keys), sized)
+        return found
+
+    return newest_executions(store, cluster or None, ROWS_SHOWN_MAX, kept)
+
+
+def executions_page(
+    recorded: Sequence[Recorded], *, now: datetime, cluster: str = "", unread: int = 0, withheld: int = 0
+) -> Page:
+    """Each with a link to its own page; why a record cannot be read stands above.
+
+    Args:
+        recorded: the plans.
+        now: the time, UTC.
+        cluster: of which they are; empty: of all.
+        unread: how many more were begun.
+        withheld: how many were read and are none of the reader's: he may not read their DAGs.
+    """
     damaged = [each.damage for each in recorded if each.damage]
-    rows = []
-    for each in recorded:
-        age = (now - datetime.fromisoformat(each.at)).total_seconds() if each.at else None
-        query = urlencode({"cluster": each.cluster, "digest": each.digest})
-        rows.append(
-            (
-                Cell(f"{kind_text(each.kind)} on {each.cluster}", href=f"execution?{query}"),
-                state_cell(each.last),
-                Cell("-", "quiet") if age is None else Cell(age_text(age), value=age),
-                Cell(moment_text(each.began)),
-                Cell(each.approver or "-"),
-                Cell(each.cluster, href=f"cluster?{urlencode({'name': each.cluster})}"),
-                Cell(each.digest[:12], "quiet", each.digest),
-            )
-        )
-    ended = {"done", "refused", "over, not as planned"}
-    rows.sort(key=lambda row: row[3].text, reverse=True)
-    rows.sort(key=lambda row: row[1].text in ended)
+    newest = sorted(recorded, key=lambda each: moment_text(each.began), reverse=True)
+    rows = [_row(each, now) for each in sorted(newest, key=lambda each: each.last in OVER)]
     states = sorted({row[1].text for row in rows})
-    open_ = sum(row[1].text not in ended for row in rows)
     columns = (
         Column("Execution"),
         Column("State"),
@@ -58,27 +85,46 @@ def executions_page(recorded: Sequence[Recorded], *, now: datetime, cluster: str
         caption="Plans that were begun: those that are not over first, then the newest",
         columns=columns,
         rows=rows,
+        more=unread,
         filters=[Filter(label="State", column="State", choices=states)] if len(states) > 1 else [],
         searchable=True,
-        empty="No plan was begun yet. What waits for a yes stands under Approvals.",
+        empty="None of the plans that this page reads is of a DAG that you may read."
+        if withheld
+        else "No plan was begun yet. What waits for a yes stands under Approvals.",
     )
-    facts = Facts(
-        (
-            ("Not over", number(open_, tone="warning" if open_ else "good")),
-            (
-                "Stuck",
-                number(
-                    sum(row[1].text == "stuck" for row in rows),
-                    tone="warning" if any(row[1].text == "stuck" for row in rows) else None,
-                ),
-            ),
-            ("Begun", number(len(rows))),
-        )
-    )
+    notes: list[Note | Lines] = [Note(_UNREAD.format(unread, len(recorded) + withheld))] if unread else []
+    notes += [Note(_WITHHELD)] if withheld else []
+    notes += [Lines("Cannot be read", damaged)] if damaged else []
     return Page(
         title="Executions",
         subtitle=f"Of {cluster} alone" if cluster else "",
         here="executions",
-        head=(facts, *([Lines("Cannot be read", damaged)] if damaged else [])),
+        head=(_facts(recorded, unread), *notes),
         sections=[Section(title="All", anchor="all", blocks=[table])],
+    )
+
+
+def _row(each: Recorded, now: datetime) -> tuple[Cell, ...]:
+    age = (now - datetime.fromisoformat(each.at)).total_seconds() if each.at else None
+    query = urlencode({"cluster": each.cluster, "digest": each.digest})
+    return (
+        Cell(f"{kind_text(each.kind)} on {each.cluster}", href=f"execution?{query}"),
+        state_cell(each.last),
+        Cell("-", "quiet") if age is None else Cell(age_text(age), value=age),
+        Cell(moment_text(each.began)),
+        Cell(each.approver or "-"),
+        Cell(each.cluster, href=f"cluster?{urlencode({'name': each.cluster})}"),
+        Cell(each.digest[:12], "quiet", each.digest),
+    )
+
+
+def _facts(recorded: Sequence[Recorded], unread: int) -> Facts:
+    open_ = sum(each.last not in OVER for each in recorded)
+    stuck = sum(each.last == "stuck" for each in recorded)
+    return Facts(
+        (
+            ("Not over", number(open_, tone="warning" if open_ else "good")),
+            ("Stuck", number(stuck, tone="warning" if stuck else None)),
+            ("Begun", number(len(recorded) + unread)),
+        )
     )

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest, last_date
-from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.overviews import newest_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
@@ -19,6 +18,7 @@ from kafka_maintenance.operations.snapshots.diff import diff, sides_of_snapshots
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Choice, Column, Filter, Form, Note, Page, Section, Table
 from kafka_maintenance.web.views.drill import drill_blocks
+from kafka_maintenance.web.views.parts import as_published, or_why
 from kafka_maintenance.web.views.trend import Measure, trend_blocks
 
 CHANGES_READ_MAX: Final = 20_000
@@ -54,7 +54,7 @@ def history_page(store: ObjectStore, clusters: Sequence[str], asked: Asked, *, s
         sees_analyses: whether the reader may see what the analyses found.
 
     Raises:
-        ControllerCoreError: a snapshot cannot be read.
+        ObjectStoreError: the store cannot be read.
     """
     chosen = asked.cluster or next(iter(clusters), "")
     if not chosen:
@@ -77,11 +77,13 @@ def history_page(store: ObjectStore, clusters: Sequence[str], asked: Asked, *, s
         hidden={name: value for name, value in asked.trend._asdict().items() if value},
     )
     stays = {"cluster": chosen, "before": older, "after": newer, "subject": asked.subject}
-    blocks = _diff(store, chosen, by_date, older, newer)
-    history = _blame(store, chosen, asked.subject)
-    drill = _drill(store, chosen, newer) if sees_analyses else [Note(NOT_SEEN)]
     until_now = {day: keys for day, keys in by_date.items() if day <= last}
-    trend = trend_blocks(store, chosen, until_now, asked.trend, hidden=stays, sees_analyses=sees_analyses)
+    blocks = or_why(lambda: _diff(store, chosen, by_date, older, newer))
+    history = or_why(lambda: _blame(store, chosen, asked.subject))
+    drill = or_why(lambda: _drill(store, chosen, newer)) if sees_analyses else [Note(NOT_SEEN)]
+    trend = or_why(
+        lambda: trend_blocks(store, chosen, until_now, asked.trend, hidden=stays, sees_analyses=sees_analyses)
+    )
     return Page(
         title="History",
         subtitle=f"{counted(len(by_date), 'date')} of {chosen}",
@@ -154,16 +156,14 @@ def _found(store: ObjectStore, before: Manifest, after: Manifest) -> Diff:
 
 def _drill(store: ObjectStore, cluster: str, date: str) -> list[Block]:
     """The failure drill of the newest analysis of a date."""
-    try:
-        found = newest_overviews(store, 1, until=date)
-    except ObjectDamagedError as error:
-        return [Note(str(error), "warning")]
+    found = newest_overviews(store, 1, until=date)
     if not found or found[-1].date != date or cluster not in found[-1].clusters:
         return [
             Note(f"No published analysis has {cluster} on {date or 'any date'}: run nightly_analysis for it.", "info")
         ]
     run = found[-1].run_of(cluster)
-    return [Note(f"Of the analysis of {date}, run {run.run_id}."), *drill_blocks(store, run, cluster)]
+    with as_published(store, run.manifest):
+        return [Note(f"Of the analysis of {date}, run {run.run_id}."), *drill_blocks(store, run, cluster)]
 
 
 def _blame(store: ObjectStore, cluster: str, subject: str) -> list[Block]:
@@ -173,10 +173,7 @@ def _blame(store: ObjectStore, cluster: str, subject: str) -> list[Block]:
                 "Name a topic, or TOPIC-NUMBER for one partition, to see which snapshot first shows each of its values."
             )
         ]
-    try:
-        report = blame(store, cluster, subject)
-    except ObjectMissingError as error:
-        return [Note(str(error), "warning")]
+    report = blame(store, cluster, subject)
     rows = [
         (
             Cell(one.field),

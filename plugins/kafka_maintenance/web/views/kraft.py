@@ -9,8 +9,8 @@ from controller_core.adapters.object_store.open import ObjectStore
 from kafka_maintenance.operations.kraft.certificate import Certificate, certify, is_ready
 from kafka_maintenance.operations.kraft.rehearsal.kept import newest_rehearsal
 from kafka_maintenance.operations.kraft.runbook import runbook
-from kafka_maintenance.operations.record.departures import departures
-from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, public_configs, read_raw
+from kafka_maintenance.operations.record.departures import departure_of
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, newest_snapshot, public_configs, read_raw
 from kafka_maintenance.web.blocks import (
     Block,
     Cell,
@@ -57,7 +57,7 @@ def kraft_page(store: ObjectStore, clusters: Sequence[str], cluster: str, now: d
         now: whether the certificate has expired.
 
     Raises:
-        ControllerCoreError: the snapshot cannot be read.
+        ObjectStoreError: the store cannot be read.
     """
     chosen = cluster or next(iter(clusters), "")
     if not chosen:
@@ -67,13 +67,20 @@ def kraft_page(store: ObjectStore, clusters: Sequence[str], cluster: str, now: d
         button="Show",
         fields=[Choice(name="cluster", label="Cluster", value=chosen, choices=[(name, name) for name in clusters])],
     )
-    gone = departures(store).get(chosen)
-    if gone is not None:
+    try:
+        gone = departure_of(store, chosen)
+        if gone is None:
+            return _judged(store, chosen, form, now)
         note = Note(
             f"Cluster {chosen} has left ZooKeeper, as {gone.by} recorded at {gone.at}: nothing is judged any more.",
             "info",
         )
         return Page(title="KRaft", here="kraft", head=(form, note))
+    except UNUSABLE as error:  # the form leads to the other clusters
+        return Page(title="KRaft", here="kraft", head=(form, Note(str(error), "warning")))
+
+
+def _judged(store: ObjectStore, chosen: str, form: Form, now: datetime) -> Page:
     manifest = newest_snapshot(store, chosen)
     if manifest is None:
         note = Note(f"Cluster {chosen} has no snapshot yet: run the DAG snapshot_metadata.", "info")

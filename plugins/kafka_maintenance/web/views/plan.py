@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
@@ -21,8 +21,8 @@ from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.plans.store import document_at, plan_in, read_proof, uri_of_plan
 from kafka_maintenance.operations.restore.document import KIND as RESTORE
 from kafka_maintenance.operations.restore.document import StoredRestore, find_restore
+from kafka_maintenance.operations.retention.plan import KIND as RETENTION
 from kafka_maintenance.operations.retention.plan import RetentionPlan
-from kafka_maintenance.operations.retention.store import KIND as RETENTION
 from kafka_maintenance.operations.retention.store import find_retention
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Lines, Note, Page, Section, Table, number
@@ -32,7 +32,9 @@ from kafka_maintenance.web.views.plan_waves import waves
 from kafka_maintenance.web.views.record import receipt_blocks
 
 EFFECTS_READ_MAX: Final = 20_000
-_BROKERS_SHOWN_MAX: Final = 400
+_NAMES_SHOWN_MAX: Final = 400
+_Name = TypeVar("_Name", int, str)
+"""A broker or a rack."""
 _Moves = Mapping[tuple[int, int], int]
 """(source, target) → how many."""
 
@@ -151,7 +153,7 @@ class _Found(NamedTuple):
 
 def _head(found: _Found) -> list[Block]:
     plan, changes, moves, led, _ = found
-    touched = {partition for partition, _, _ in chain.from_iterable(changes)}
+    touched = {each.partition for each in chain.from_iterable(changes)}
     facts: list[tuple[str, Cell]] = [
         ("Steps", number(len(plan.steps))),
         ("Requests", number(len(plan.effects))),
@@ -218,46 +220,50 @@ def _before_after(changes: Sequence[Sequence[Change]], proof: Mapping[str, Any] 
     state = proof["state"] if proof else {"brokers": [], "partitions": []}
     racks = {int(row["id"]): str(row.get("rack") or "no rack") for row in state["brokers"]}
     replicas = [row["replicas"] for row in state["partitions"]]
-    held = Counter[int](chain.from_iterable(replicas))
-    led = Counter[int](each[0] for each in replicas if each)
-    held_after, led_after = held.copy(), led.copy()
-    for count, part in ((held_after, slice(None)), (led_after, slice(1))):
-        count.subtract(Counter(b for _, before, _ in chain.from_iterable(changes) for b in before[part]))
-        count.update(Counter(b for _, _, after in chain.from_iterable(changes) for b in after[part]))
-    ids = sorted(set(racks) | set(held_after))
+    held, led = Counter[int](chain.from_iterable(replicas)), Counter[int](each[0] for each in replicas if each)
+    moved = [*chain.from_iterable(changes)]
+    held_after = _after(held, [(each.before, each.after) for each in moved])
+    led_after = _after(led, [(each.before[:1], each.after[:1]) for each in moved])
     blocks: list[Block] = []
     if proof is None:
         blocks.append(
             Note("The state before is not stored with this plan: the changes are shown, not the totals.", "quiet")
         )
-    names = [str(broker) for broker in ids[:_BROKERS_SHOWN_MAX]]
-    for figure_id, title, old, new in (
-        ("replicas-by-broker", "Replicas by broker", held, held_after),
-        ("leaders-by-broker", "Preferred leaders by broker", led, led_after),
-    ):
-        before_values, after_values = [old[broker] for broker in ids], [new[broker] for broker in ids]
-        says = f"From {_range(before_values)} before to {_range(after_values)} after."
-        blocks.append(_pair(figure_id, title, says, "broker", names, (before_values, after_values)))
+    brokers = sorted(racks.keys() | held_after.keys())
+    blocks.append(_pair("replicas-by-broker", "Replicas by broker", "broker", brokers, held, held_after))
+    blocks.append(_pair("leaders-by-broker", "Preferred leaders by broker", "broker", brokers, led, led_after))
     if len(set(racks.values())) > 1:
-        rack_names = sorted(set(racks.values()))
-        by_rack = [
-            [sum(count[b] for b in ids if racks.get(b) == rack) for rack in rack_names] for count in (held, held_after)
-        ]
-        says = f"From {_range(by_rack[0])} before to {_range(by_rack[1])} after."
-        blocks.append(_pair("replicas-by-rack", "Replicas by rack", says, "rack", rack_names, (by_rack[0], by_rack[1])))
+        counts = _by_rack(held, racks), _by_rack(held_after, racks)
+        blocks.append(_pair("replicas-by-rack", "Replicas by rack", "rack", sorted(set(racks.values())), *counts))
     return blocks
 
 
+def _after(before: Counter[int], moved: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Counter[int]:
+    """The counts less the brokers in the first list of each pair, plus those in the second; below 0 where the state before is not known."""
+    after = before.copy()
+    after.subtract(chain.from_iterable(leaving for leaving, _ in moved))
+    after.update(chain.from_iterable(arriving for _, arriving in moved))
+    return after
+
+
+def _by_rack(counts: Counter[int], racks: Mapping[int, str]) -> Counter[str]:
+    found = Counter[str]()
+    for broker, rack in racks.items():
+        found[rack] += counts[broker]
+    return found
+
+
 def _pair(
-    figure_id: str, title: str, says: str, head: str, names: Sequence[str], values: tuple[Sequence[int], Sequence[int]]
+    figure_id: str, title: str, head: str, names: Sequence[_Name], before: Counter[_Name], after: Counter[_Name]
 ) -> Block:
+    values = {"before": [before[name] for name in names], "after": [after[name] for name in names]}
     return figures.bars(
         figure_id,
         title,
-        says,
+        f"From {_range(values['before'])} before to {_range(values['after'])} after.",
         head=head,
-        names=names,
-        series={"before": values[0], "after": values[1]},
+        names=[str(name) for name in names[:_NAMES_SHOWN_MAX]],
+        series=values,
         colours={"before": "--series-5", "after": "--series-1"},
     )
 
@@ -267,17 +273,17 @@ def _range(values: Sequence[int]) -> str:
 
 
 def _changes_table(changes: Sequence[Sequence[Change]]) -> Table:
-    found = [(number_, *one) for number_, of_step in enumerate(changes, start=1) for one in of_step]
+    found = [(number_, one) for number_, of_step in enumerate(changes, start=1) for one in of_step]
     rows = [
         (
-            Cell(str(partition)),
+            Cell(str(one.partition)),
             Cell(str(number_), value=number_),
-            Cell(broker_list(before)),
-            Cell(broker_list(after)),
-            Cell(broker_list([broker for broker in before if broker not in after])),
-            Cell(broker_list([broker for broker in after if broker not in before])),
+            Cell(broker_list(one.before)),
+            Cell(broker_list(one.after)),
+            Cell(broker_list(one.leaving)),
+            Cell(broker_list(one.arriving)),
         )
-        for number_, partition, before, after in found[:EFFECTS_READ_MAX]
+        for number_, one in found[:EFFECTS_READ_MAX]
     ]
     columns = (
         Column("Partition"),

@@ -2,25 +2,42 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.conditions import AssignedTo, InSync, LedBy
 from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.request_znodes import CreateReassignPartitions
 
-Change = tuple[TopicPartition, Sequence[int], Sequence[int]]
+
+class Change(NamedTuple):
+    """A partition with its replicas, or its leader alone, before and after."""
+
+    partition: TopicPartition
+    before: Sequence[int]
+    after: Sequence[int]
+
+    @property
+    def leaving(self) -> list[int]:
+        """Brokers of before that are none of after."""
+        return [broker for broker in self.before if broker not in self.after]
+
+    @property
+    def arriving(self) -> list[int]:
+        """Brokers of after that were none of before."""
+        return [broker for broker in self.after if broker not in self.before]
 
 
 def changed_in(step: PlanStep) -> Iterator[Change]:
-    """Partition, replicas or leader before, and after, as a step expects and causes them."""
+    """What a step expects, and what it causes."""
     held = {one.partition: one.replicas for one in step.expectations if isinstance(one, AssignedTo)}
     led = {one.partition: (one.leader,) for one in step.expectations if isinstance(one, InSync)}
     reassigned = _reassigned(step)
     for outcome in step.outcomes:
         if isinstance(outcome, AssignedTo) and outcome.partition in held:
-            yield outcome.partition, held[outcome.partition], outcome.replicas
+            yield Change(outcome.partition, held[outcome.partition], outcome.replicas)
         elif isinstance(outcome, LedBy) and outcome.partition in led and outcome.partition not in reassigned:
-            yield outcome.partition, led[outcome.partition], (outcome.leader,)
+            yield Change(outcome.partition, led[outcome.partition], (outcome.leader,))
 
 
 def _reassigned(step: PlanStep) -> frozenset[TopicPartition]:
@@ -32,11 +49,10 @@ def moved_replicas(plan: Plan, changes: Sequence[Sequence[Change]]) -> Iterator[
     """(source, target) of each replica that a reassignment copies; `changes` are those of each step."""
     if not any(isinstance(effect, CreateReassignPartitions) for effect in plan.effects):
         return
-    for _, before, after in chain.from_iterable(changes):
-        left = [broker for broker in before if broker not in after]
-        came = [broker for broker in after if broker not in before]
-        for at, target in enumerate(came):
-            yield int(left[min(at, len(left) - 1)] if left else before[0]), int(target)
+    for change in chain.from_iterable(changes):
+        leaving = change.leaving
+        for at, target in enumerate(change.arriving):
+            yield int(leaving[min(at, len(leaving) - 1)] if leaving else change.before[0]), int(target)
 
 
 def moved_leaders(plan: Plan, changes: Sequence[Sequence[Change]]) -> Iterator[tuple[int, int]]:

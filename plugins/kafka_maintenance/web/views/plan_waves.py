@@ -1,12 +1,13 @@
 """The waves of a plan on its page: what each copies, and how long that takes where sizes and a throttle are known."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.model.words import counted
 from controller_core.plans.conditions import AssignedTo
-from controller_core.plans.plan import Plan
+from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.progress import Copy, copies, copy_seconds
 from controller_core.plans.rules import rates_of
 from kafka_maintenance.operations.apply.copying import in_bytes
@@ -27,44 +28,81 @@ def waves(plan: Plan, proof: Mapping[str, Any] | None) -> Block:
     copied_of = [copies(step) for step in plan.steps]
     sizes, leaders = _seen(copied_of, proof)
     rates = rates_of(plan.rules.throttle_bytes_per_s)
-    spans, rows, begin = [], [], 0.0
-    for number_, (step, copied) in enumerate(zip(plan.steps, copied_of, strict=True), start=1):
-        partitions = [one for one in step.outcomes if isinstance(one, AssignedTo)]
-        size = sum(sizes.get(each.partition, 0) for each in copied)
-        lasts = [copy_seconds(step, leaders, sizes, rate) for rate in rates] if sizes else []
-        length = lasts[0] if lasts else float(size if sizes else len(copied) or len(step.outcomes))
-        told = f"{counted(len(copied), 'replica')} of {counted(len(partitions), 'partition')}"
-        told = f"{told}, {in_bytes(size)}" if sizes else told
-        name = f"step {number_}"
-        spans.append((name, begin, length, "--series-1", f"{told}, {_lasting(lasts)}" if lasts else told))
-        rows.append(
-            (
-                Cell(name, value=number_),
-                number(len(partitions)),
-                number(len(copied)),
-                *([Cell(in_bytes(size), value=size)] if sizes else []),
-                *([Cell(_lasting(lasts), value=lasts[0])] if lasts else []),
-                number(len(step.effects)),
-                number(len(step.conditions)),
-            )
+    found = [
+        _Wave(
+            f"step {number_}",
+            step,
+            partition_count=sum(isinstance(one, AssignedTo) for one in step.outcomes),
+            copy_count=len(copied),
+            byte_count=sum(sizes.get(each.partition, 0) for each in copied) if sizes else None,
+            seconds=[copy_seconds(step, leaders, sizes, rate) for rate in rates] if sizes else [],
         )
-        begin += length
-    at = " to ".join(f"{in_bytes(rate)}/s" for rate in rates)
-    numeric = ["Partitions", "Replicas copied", *(["Bytes copied"] if sizes else [])]
-    numeric += [f"Takes at {at}"] if sizes and rates else []
-    columns = (
-        Column("Step"),
-        *(Column(text, numeric=True) for text in (*numeric, "Requests", "Conditions checked")),
-    )
-    axis = f"seconds at {in_bytes(rates[0])}/s" if sizes and rates else "bytes copied" if sizes else "replicas copied"
+        for number_, (step, copied) in enumerate(zip(plan.steps, copied_of, strict=True), start=1)
+    ]
+    columns, axis = ["Partitions", "Replicas copied"], "replicas copied"
+    if sizes:
+        columns, axis = [*columns, "Bytes copied"], "bytes copied"
+    if sizes and rates:
+        columns.append(f"Takes at {' to '.join(f'{in_bytes(rate)}/s' for rate in rates)}")
+        axis = f"seconds at {in_bytes(rates[0])}/s"
+    columns += ["Requests", "Conditions checked"]
+    begins = accumulate((each.length for each in found[:-1]), initial=0.0)
     return figures.time_line(
         "waves-line",
         "Waves",
-        f"{counted(len(plan.steps), 'step')}; each begins only when the one before is done and verified.",
-        spans,
+        f"{counted(len(found), 'step')}; each begins only when the one before is done and verified.",
+        [(each.name, begin, each.length, "--series-1", each.says) for each, begin in zip(found, begins, strict=True)],
         axis=f"{axis} so far",
-        table=Table(id="waves-table", caption="Waves", columns=columns, rows=rows),
+        table=Table(
+            id="waves-table",
+            caption="Waves",
+            columns=(Column("Step"), *(Column(text, numeric=True) for text in columns)),
+            rows=[(Cell(each.name, value=at), *each.cells) for at, each in enumerate(found, start=1)],
+        ),
     )
+
+
+class _Wave(NamedTuple):
+    """A step and what it copies; bytes are None where sizes are not known, seconds empty there and without a throttle.
+
+    Seconds are one for each rate of a band, the slowest first.
+    """
+
+    name: str
+    step: PlanStep
+    partition_count: int
+    copy_count: int
+    byte_count: int | None
+    seconds: Sequence[float]
+
+    @property
+    def length(self) -> float:
+        """Of its bar."""
+        if self.seconds:
+            return self.seconds[0]
+        if self.byte_count is not None:
+            return float(self.byte_count)
+        return float(self.copy_count or len(self.step.outcomes))
+
+    @property
+    def says(self) -> str:
+        """What it copies, in words."""
+        parts = [f"{counted(self.copy_count, 'replica')} of {counted(self.partition_count, 'partition')}"]
+        if self.byte_count is not None:
+            parts.append(in_bytes(self.byte_count))
+        if self.seconds:
+            parts.append(_lasting(self.seconds))
+        return ", ".join(parts)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Its row, but for its name."""
+        cells = [number(self.partition_count), number(self.copy_count)]
+        if self.byte_count is not None:
+            cells.append(Cell(in_bytes(self.byte_count), value=self.byte_count))
+        if self.seconds:
+            cells.append(Cell(_lasting(self.seconds), value=self.seconds[0]))
+        return [*cells, number(len(self.step.effects)), number(len(self.step.conditions))]
 
 
 def _seen(

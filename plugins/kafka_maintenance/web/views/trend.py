@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.tables import TABLES
-from controller_core.model.errors import ObjectDamagedError
 from kafka_maintenance.operations.analysis.overviews import newest_overviews, readable_overviews
 from kafka_maintenance.operations.analysis.published import tables_there
 from kafka_maintenance.operations.analysis.tables import table_of
@@ -59,10 +58,7 @@ def trend_blocks(
         hidden: what else the page's address has.
         sees_analyses: whether the reader may see what the analyses found.
     """
-    try:
-        source = _source(store, sees_analyses=sees_analyses)
-    except ObjectDamagedError as error:
-        return [Note(str(error), "warning")]
+    source = _source(store, sees_analyses=sees_analyses)
     choices = [("", "choose one"), *((name, f"{name} ({of})") for name, of in source.tables.items())]
     fields = [Choice(name="table", label="Table", value=asked.table, choices=choices)]
     if asked.table not in source.tables:
