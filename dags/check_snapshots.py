@@ -15,13 +15,12 @@ Schedule: `KAFKA_MAINTENANCE_CHECK_CRON`, UTC.
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
 from kafka_maintenance.tasks.checks import check_snapshots as check
-from kafka_maintenance.tasks.checks import clusters_to_check
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, clusters_to_look_at, given
 from kafka_maintenance.tasks.settings import SETTINGS
 
 
 @dag(
-    schedule=CronTriggerTimetable(SETTINGS.check_cron, timezone="UTC"),
+    schedule=CronTriggerTimetable(SETTINGS.cron("check"), timezone="UTC"),
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,
@@ -37,7 +36,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 )
 def check_snapshots() -> None:
     """One mapped check per cluster."""
-    check.partial(sample=given("sample")).expand(cluster=clusters_to_check(given("cluster")))
+    check.partial(sample=given("sample")).expand(cluster=clusters_to_look_at(given("cluster")))
 
 
 check_snapshots()

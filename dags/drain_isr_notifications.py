@@ -34,7 +34,7 @@ KIND = "drain_isr_notifications"
 
 
 @cluster_dag(
-    schedule=CronTriggerTimetable(SETTINGS.drain_cron, timezone="UTC"),
+    schedule=CronTriggerTimetable(SETTINGS.cron("drain"), timezone="UTC"),
     catchup=False,
     max_active_runs=GATED_RUNS_MAX,
     doc_md=__doc__,

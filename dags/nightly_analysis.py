@@ -24,11 +24,9 @@ from airflow.sdk import Param, dag
 from kafka_maintenance.tasks.analysis import (
     AnalyseOperator,
     all_clusters_analysed,
-    choose_snapshots,
     chosen_snapshots,
     gated_runs,
     keep_compact_history,
-    listed_clusters,
     no_alarms,
     plan_repairs,
     publish_report,
@@ -36,6 +34,7 @@ from kafka_maintenance.tasks.analysis import (
     schedule,
     send_metrics,
 )
+from kafka_maintenance.tasks.choice import choose_snapshots, listed_clusters
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, OPENING_RUNS
 from kafka_maintenance.tasks.links import REPORT_AND_CLUSTERS, linked
 from kafka_maintenance.tasks.pools import SPARK_POOL
@@ -43,7 +42,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 
 
 @dag(
-    schedule=schedule(SETTINGS.analysis_cron),
+    schedule=schedule(SETTINGS.cron("analysis")),
     catchup=False,
     max_active_runs=2,
     doc_md=__doc__,

@@ -20,7 +20,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 
 
 @dag(
-    schedule=CronTriggerTimetable(SETTINGS.drill_cron, timezone="UTC"),
+    schedule=CronTriggerTimetable(SETTINGS.cron("drill"), timezone="UTC"),
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,

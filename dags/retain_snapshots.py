@@ -18,12 +18,19 @@ from airflow.sdk import CronTriggerTimetable, Param
 
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, digest_param, given
+from kafka_maintenance.tasks.common import (
+    DEFAULT_ARGS,
+    GATE_DOC,
+    GATED_RUNS_MAX,
+    OPENING_RUNS,
+    clusters_to_look_at,
+    digest_param,
+    given,
+)
 from kafka_maintenance.tasks.links import PLAN, linked
 from kafka_maintenance.tasks.retention import (
     KEEP,
     KIND,
-    clusters_to_judge,
     plan_retention,
     removal_runs,
     remove_snapshots,
@@ -34,7 +41,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 
 
 @cluster_dag(
-    schedule=CronTriggerTimetable(SETTINGS.retention_cron, timezone="UTC"),
+    schedule=CronTriggerTimetable(SETTINGS.cron("retention"), timezone="UTC"),
     catchup=False,
     max_active_runs=GATED_RUNS_MAX,
     doc_md=__doc__,
@@ -56,7 +63,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 )
 def retain_snapshots() -> None:
     """Report on every cluster; plan → gate → remove → verify for one."""
-    reports = report_retention.partial(keep=KEEP).expand(cluster=clusters_to_judge(given("cluster")))
+    reports = report_retention.partial(keep=KEEP).expand(cluster=clusters_to_look_at(given("cluster")))
     TriggerDagRunOperator.partial(
         **OPENING_RUNS,
         doc_md="Opens a gated run per cluster with snapshots to remove, where the Variable allows it.",

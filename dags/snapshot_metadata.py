@@ -31,7 +31,7 @@ from kafka_maintenance.tasks.snapshots import (
 
 
 @dag(
-    schedule=CronTriggerTimetable(SETTINGS.snapshot_cron, timezone="UTC"),
+    schedule=CronTriggerTimetable(SETTINGS.cron("snapshot"), timezone="UTC"),
     catchup=False,
     max_active_runs=2,
     doc_md=__doc__,

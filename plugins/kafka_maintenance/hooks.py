@@ -185,7 +185,7 @@ def live_names(names: Iterable[str] | None = None) -> tuple[str, ...]:
     gone = departures(store())
     return tuple(
         name
-        for name in (tuple(names or ()) or cluster_names())
+        for name in dict.fromkeys(names or ()) or cluster_names()
         if name not in gone and not ((found := usable_cluster(name)) and found.archived)
     )
 

@@ -65,9 +65,9 @@ def spark(monkeypatch, request):
     """Spark replaced by the files that its job leaves, the param as its findings; yields of each job its command line, and the problems that it is told."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
     from spark_jobs.io.delivery import deliver
     from spark_jobs.io.folders import Folder
+    from tests.visible_snapshots import visible_snapshots
 
     jobs = []
 
@@ -79,7 +79,7 @@ def spark(monkeypatch, request):
         output.mkdir(parents=True, exist_ok=True)
         clusters = {
             manifest.cluster: {"snapshot_id": manifest.snapshot_id, "snapshot_digest": manifest.digest}
-            for manifest in list_snapshots(open_store(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"]))
+            for manifest in visible_snapshots(open_store(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"]))
         }
         gaps = [{"cluster": "old", "stage": "history", "reason": "an earlier date is damaged"}]
         missed = [{"cluster": each["cluster"], "stage": "fetch", "reason": each["reason"]} for each in problems]
@@ -117,6 +117,6 @@ def take_old(zookeeper, store, day, cluster="old"):
 
 
 def snapshots_in(store, cluster=None):
-    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+    from tests.visible_snapshots import visible_snapshots
 
-    return list_snapshots(open_store(store), cluster)
+    return visible_snapshots(open_store(store), cluster)

@@ -171,7 +171,7 @@ def world(monkeypatch, tmp_path):
 @pytest.fixture
 def plan(world, tmp_path):
     """A stored plan: one election."""
-    from kafka_maintenance.operations.plans.make import plan_elections
+    from kafka_maintenance.operations.plans.elections import plan_elections
 
     made = plan_elections(open_store(str(tmp_path)), CLUSTER, zookeeper=world.zookeeper, now=NOW)
     assert made.count == 1

@@ -108,10 +108,10 @@ def states_of(run):
     return {ti.task_id: str(ti.state) for ti in run.get_task_instances() if ti.map_index < 0}
 
 
-def clear_task(client, dag_id, run_id, task_id, *, downstream=True):
+def clear_task(client, dag_id, run_id, task_id, *, downstream=True, reset=True):
     """Clears a task of a run, and all that follow it, as the button of the UI does where nobody says otherwise."""
     what = {"dag_run_id": run_id, "task_ids": [task_id], "include_downstream": downstream}
-    how = {"dry_run": False, "only_failed": False, "reset_dag_runs": True}
+    how = {"dry_run": False, "only_failed": False, "reset_dag_runs": reset}
     return client.post(f"/api/v2/dags/{dag_id}/clearTaskInstances", json=what | how)
 
 
@@ -129,7 +129,7 @@ def end_again(dag, run):
 
 
 def go_on(dag, run):
-    """Runs what was cleared of an ended run, as the scheduler would, up to its gate; its states."""
+    """Runs what was cleared of an ended run, or is tried again, as the scheduler would, up to its gate; its states."""
     from airflow.models.dagrun import DagRun
     from airflow.sdk.definitions.dag import _run_task
     from airflow.serialization.serialized_objects import DagSerialization
@@ -138,7 +138,8 @@ def go_on(dag, run):
     with create_session() as session:
         cleared = session.get(DagRun, run.id)
         cleared.dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
-        cleared.state = "running"
+        began, cleared.state = cleared.start_date, "running"
+        cleared.start_date = began or cleared.start_date  # a retry comes before its run has ended, and leaves it
         while ready := cleared.update_state(session=session)[0]:
             for ti in ready:
                 ti.try_number += 1

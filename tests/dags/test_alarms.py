@@ -4,6 +4,7 @@ import asyncio
 import re
 import socketserver
 import textwrap
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
@@ -157,7 +158,7 @@ def test_a_run_of_snapshots_that_is_late_is_told_by_a_deadline_of_airflow(bag, w
 
 
 def test_an_approval_that_expires_soon_is_told_while_nobody_has_answered(
-    bag, world, plan, receiver, monkeypatch, tmp_path
+    bag, world, plan, receiver, monkeypatch, tmp_path, policy
 ):
     from kafka_maintenance.operations.gate.approvals import keep_answer, keep_question
     from kafka_maintenance.tasks import deadlines, notifiers
@@ -188,6 +189,12 @@ def test_an_approval_that_expires_soon_is_told_while_nobody_has_answered(
     )
     missed.call_back()
     assert len(receiver.taken) == 1, "it was answered"
+    policy(kinds={plan.kind: {"approvals": 2}})
+    by_rule = {"user": "rule small", "options": ["Approve"], "comment": None, "at": "2026-11-21T02:30:00+00:00"}
+    keep_question(store, **(again := asked | {"ask_id": "a-0002"}), question=question)
+    keep_answer(store, **again, answer=by_rule | {"rule": {"name": "small"}})
+    missed.call_back()
+    assert len(receiver.taken) == 1, "a rule approved it"
 
 
 def test_a_reminder_after_the_end_is_refused():
@@ -213,7 +220,7 @@ def test_an_execution_that_is_stuck_rings(bag, clients, world, plan, receiver, m
 
     monkeypatch.setattr(progress, "STUCK_S", 0.0)
     monkeypatch.setattr(apply, "SETTINGS", replace(apply.SETTINGS, patience_s=0))
-    monkeypatch.setitem(triggers.ExecutionTrigger.__init__.__kwdefaults__, "look_every_s", 0.1)
+    monkeypatch.setitem(triggers.PlanTrigger.__init__.__kwdefaults__, "look_every_s", 0.1)
     monkeypatch.setattr(notifiers, "NOTIFIERS", [Helping(receiver.url)])
     world.works.clear()
     with answering(clients, plan.kind, answered_by(clients["olivia"], "Approve")):
@@ -292,19 +299,38 @@ def test_the_mail_of_the_docs_says_what_happened_each_time(monkeypatch):
     assert [mail["Subject"] for mail in server.taken] == ["d: t is late", "d: t failed: broken"]
 
 
-def test_who_cannot_tell_it_keeps_nobody_else_from_being_told(receiver, caplog):
+def refuses(_):
+    raise ConnectionRefusedError("the mail server is down")
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        pytest.param(refuses, "not told by Ill: d: t is late", id="raises"),
+        pytest.param(threading.Event.wait, "not told by Ill within 1 s, and not waited for: d: t is late", id="hangs"),
+    ],
+)
+def test_who_cannot_tell_it_keeps_nobody_else_from_being_told(caplog, monkeypatch, does, said):
     from airflow.sdk import BaseNotifier
 
     from kafka_maintenance.tasks import notifiers
 
-    class Broken(BaseNotifier):
-        def notify(self, context):
-            raise ConnectionRefusedError("the mail server is down")
+    over, told = threading.Event(), []
 
+    class Ill(BaseNotifier):
+        def notify(self, context):
+            does(over)
+
+    class Well(BaseNotifier):
+        def notify(self, context):
+            told.append(context["message"])
+
+    monkeypatch.setattr(notifiers, "WAIT_S", 1.0)
     context = {"ti": SimpleNamespace(task_id="t"), "dag_run": SimpleNamespace(dag_id="d", run_id="r"), "params": {}}
-    notifiers.ring(context, "is late", [Broken(), notifiers.WebhookNotifier(receiver.url)])
-    assert [told["text"] for told in receiver.taken] == ["d: t is late"]
-    assert "not told by Broken: d: t is late" in caplog.text
+    notifiers.ring(context, "is late", [Ill(), Well()])
+    over.set()
+    assert told == ["d: t is late"]
+    assert said in caplog.text
 
 
 def test_who_does_not_answer_changes_nothing(caplog):

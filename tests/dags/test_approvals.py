@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.gate.contents import Contents
 from tests.dags.runs import (
     answered_by,
     answering,
+    clear_task,
     end_again,
     gate_records,
     note_of,
@@ -118,6 +121,24 @@ def test_an_approval_that_was_withdrawn_applies_nothing(bag, clients, world, pla
     assert (states["approve"], states["apply_plan"]) == ("success", "failed")
     assert world.requests == []
     assert "'ada' withdrew the approval" in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(("reset", "counted"), [(True, 1), (False, 0)])
+def test_airflow_counts_a_clear_of_a_running_run_unless_the_request_leaves_the_run(
+    bag, clients, world, plan, reset, counted
+):
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    with answering(clients, DAG, answered_by(clients["olivia"], "Reject")):
+        run, _ = run_plan(bag, plan)
+    with create_session() as session:
+        session.get(DagRun, run.id).state = "running"
+    assert clear_task(clients["ada"], DAG, run.run_id, "apply_plan", reset=reset).status_code == 200
+    with create_session() as session:
+        ended = session.get(DagRun, run.id)
+        assert ended.clear_number == counted
+        ended.state = "failed"
 
 
 def test_a_rejected_plan_is_not_offered_again_unless_the_rejection_is_named(bag, clients, world, plan, capfd):

@@ -197,6 +197,12 @@ def test_every_airflow_setting_exists():
     assert [pair for pair in secret if pair not in conf.sensitive_config_values] == []
 
 
+def test_a_task_is_mapped_over_more_clusters_than_airflow_lets_by_itself():
+    chart = yaml.safe_load((ROOT / "docs" / "helm-values.yaml").read_text(encoding="utf-8"))
+    of_compose = SERVICES["airflow-apiserver"]["environment"]["AIRFLOW__CORE__MAX_MAP_LENGTH"]
+    assert of_compose == chart["config"]["core"]["max_map_length"] == "10000"
+
+
 def test_its_connections_variables_and_settings_are_read_by_our_code():
     from airflow.sdk import Connection
 

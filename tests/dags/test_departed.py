@@ -32,11 +32,12 @@ def test_its_zookeeper_is_not_asked_and_its_last_phase_not_rehearsed(store):
     assert clusters_to_report.function(None) == [["alpha"]]
     assert clusters_to_report.function("beta") == []
     assert clusters_to_rehearse.function(None) == ["alpha"]
+    assert clusters_to_rehearse.function(["alpha", "alpha"]) == ["alpha"]
     assert clusters_to_rehearse.function(["beta"]) == ["beta"]  # whoever names it wants to see it
 
 
 def test_its_analysis_is_that_of_an_archived_cluster(store):
-    from kafka_maintenance.tasks.analysis import clusters_listed
+    from kafka_maintenance.tasks.choice import clusters_listed
 
     assert {each["cluster"]: each["archived"] for each in clusters_listed()} == {"alpha": False, "beta": True}
 

@@ -50,4 +50,4 @@ class TestOneClusterOfAFleet:
         from kafka_maintenance.tasks.restore_drill import clusters_to_drill
 
         assert [each["cluster"] for each in clusters_to_drill.function(None, None)] == ["lost", "alpha", "old"]
-        assert [each["cluster"] for each in clusters_to_drill.function(["alhpa"], None)] == ["alhpa"]
+        assert [each["cluster"] for each in clusters_to_drill.function(["alhpa", "alhpa"], None)] == ["alhpa"]

@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance.tasks.common import refuse_misspelt
 from tests.dags.archive import snapshots_in
-from tests.dags.runs import WHEN_OPENED, all_states_of, clear_task, go_on, want_retry, xcom_of
+from tests.dags.runs import WHEN_OPENED, all_states_of, clear_task, go_on, states_of, want_retry, xcom_of
 
 
 @pytest.mark.services
@@ -22,6 +24,29 @@ def test_a_gated_run_that_is_cleared_plans_on_the_present_and_a_retry_on_what_it
     assert go_on(dag, run)["snapshot_to_plan"] == "success"
     assert xcom_of(run, "snapshot_to_plan") != first
     assert len(snapshots_in(store)) == 2
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "conf"),
+    [
+        ("reassign_partitions", {"cluster": "alpha", "cancel_runing": True}),
+        ("snapshot_metadata", {"cluster": ["alpha"]}),
+    ],
+)
+def test_a_run_whose_conf_almost_names_a_param_begins_nothing(
+    bag_read_anew, world, monkeypatch, tmp_path, dag_id, conf
+):
+    dag = bag_read_anew.dags[dag_id]
+    for task in dag.roots:
+        monkeypatch.setattr(task, "retries", 0)
+    run = dag.test(logical_date=None, run_conf={**conf, "ticket": "OPS-1"})
+    assert {states_of(run)[task.task_id] for task in dag.roots} == {"failed"}
+    assert list(open_store(str(tmp_path)).list("v1/")) == []
+
+
+def test_every_dag_refuses_a_misspelt_conf_in_its_first_tasks(bag):
+    for dag in bag.dags.values():
+        assert {task._pre_execute_hook for task in dag.roots} == {refuse_misspelt}, dag.dag_id
 
 
 PLANS = [[{"kind": "elect_preferred_leaders", "cluster": "alpha", "digest": "a" * 64}]]

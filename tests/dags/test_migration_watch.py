@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,6 +66,18 @@ def quick(trigger, **more):
 
 async def event_of(trigger):
     return (await anext(trigger.run())).payload
+
+
+def test_a_retry_compares_with_the_snapshot_of_the_first_try_and_a_clear_with_a_new_one(alpha, monkeypatch):
+    from kafka_maintenance.tasks import kraft_watch, snapshots
+
+    run = SimpleNamespace(dag_id="kraft_watch", run_id="manual", start_date=datetime.now(UTC), clear_number=0)
+    monkeypatch.setattr(kraft_watch, "context_of_run", lambda: {"dag_run": run})
+    monkeypatch.setattr(snapshots, "tell_lineage", lambda **_: None)
+    first, retried = (kraft_watch.snapshot_of_phase.function("alpha", "before") for _ in range(2))
+    run.clear_number = 1
+    assert first == retried
+    assert kraft_watch.snapshot_of_phase.function("alpha", "before") != first
 
 
 def test_go_ends_it_at_once(alpha):

@@ -90,6 +90,18 @@ class TestNightlyAnalysis:
                 assert (task_id, all_states_of(run), shown()) == (task_id, states, before)
         assert len(spark) == 3
 
+    def test_a_run_that_was_deleted_and_made_again_under_its_name_is_published_beside_the_first(
+        self, bag, clients, store, zookeeper, spark
+    ):
+        dag, day = bag.dags["nightly_analysis"], datetime(2026, 11, 2, 6, tzinfo=UTC)
+        for cluster, missing in (("old", 1), ("alpha", 0)):
+            take_old(zookeeper, store, OLD_DAYS[0], cluster)
+            run = dag.test(logical_date=day, run_after=day)
+            published = xcom_of(run, "publish_report")
+            assert published["manifest"] == published["current"]
+            assert len(published["not_analysed"]) == missing
+            assert clients["ada"].delete(f"/api/v2/dags/{dag.dag_id}/dagRuns/{run.run_id}").status_code == 204
+
     def test_a_spark_job_that_fails_publishes_nothing(self, bag, store, zookeeper, monkeypatch):
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
@@ -109,18 +121,18 @@ class TestNightlyAnalysis:
     def test_the_wait_for_a_snapshot_ends_with_the_run_that_would_have_made_it(
         self, bag, bag_read_anew, store, monkeypatch
     ):
-        from kafka_maintenance.tasks import analysis
+        from kafka_maintenance.tasks import choice
 
         now = datetime.now(UTC)
         fired = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        monkeypatch.setattr(analysis, "SETTINGS", replace(analysis.SETTINGS, snapshot_cron="0 0 * * *"))
+        monkeypatch.setattr(choice, "SETTINGS", replace(choice.SETTINGS, snapshot_cron="0 0 * * *"))
         snapshots = bag_read_anew.dags["snapshot_metadata"]  # which keeps the `run_conf`
         monkeypatch.setattr(snapshots.get_task("take_snapshot"), "retries", 0)
         ended = snapshots.test(run_conf={"clusters": ["nowhere"]}, logical_date=fired, run_after=fired)
         assert str(ended.state) == "failed"
         run = bag.dags["nightly_analysis"].test(logical_date=now, run_after=now)
         assert all_states_of(run)["choose_snapshots"] == "skipped"
-        assert datetime.now(UTC) - now < timedelta(seconds=analysis.SETTINGS.snapshot_wait_s)
+        assert datetime.now(UTC) - now < timedelta(seconds=choice.SETTINGS.snapshot_wait_s)
 
     @pytest.mark.parametrize(
         ("hour", "under_way", "ended", "over"),
@@ -128,7 +140,7 @@ class TestNightlyAnalysis:
         ids=["failed for good", "cleared, runs again", "never ran", "is due later today"],
     )
     def test_when_nobody_brings_a_snapshot_any_more(self, hour, under_way, ended, over):
-        from kafka_maintenance.tasks.analysis import snapshots_are_over
+        from kafka_maintenance.tasks.choice import snapshots_are_over
 
         def count(dag_id, states, logical_dates=None):
             assert dag_id == "snapshot_metadata"
@@ -138,8 +150,15 @@ class TestNightlyAnalysis:
         now = datetime(2026, 11, 5, hour, 0, tzinfo=UTC)
         assert snapshots_are_over(SimpleNamespace(get_dr_count=count), now.date(), now) == over
 
+    def test_nobody_knows_when_a_snapshot_is_due_by_a_wrong_cron(self, monkeypatch):
+        from kafka_maintenance.tasks import choice
+
+        monkeypatch.setattr(choice, "SETTINGS", replace(choice.SETTINGS, snapshot_cron="0 0 31 2 *"))
+        now = datetime(2026, 11, 5, 3, 0, tzinfo=UTC)
+        assert not choice.snapshots_are_over(SimpleNamespace(), now.date(), now)
+
     def test_the_choice_takes_each_clusters_newest_snapshot_of_the_day(self, store, zookeeper):
-        from kafka_maintenance.tasks.analysis import choice_of, clusters_listed
+        from kafka_maintenance.tasks.choice import choice_of, clusters_listed
 
         for day in OLD_DAYS:
             take_old(zookeeper, store, day)
@@ -149,7 +168,7 @@ class TestNightlyAnalysis:
         assert choice["missing"] == []
 
     def test_the_choice_names_the_nearest_days_of_a_cluster_without_one(self, store, zookeeper):
-        from kafka_maintenance.tasks.analysis import choice_of, clusters_listed
+        from kafka_maintenance.tasks.choice import choice_of, clusters_listed
 
         for day in OLD_DAYS:
             take_old(zookeeper, store, day)
@@ -165,7 +184,7 @@ class TestNightlyAnalysis:
         ]
 
     def test_a_cluster_whose_connection_cannot_be_used_does_not_hold_up_the_others(self, store, zookeeper, monkeypatch):
-        from kafka_maintenance.tasks.analysis import choice_of, clusters_listed
+        from kafka_maintenance.tasks.choice import choice_of, clusters_listed
 
         take_old(zookeeper, store, OLD_DAYS[0])
         monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic"}))
@@ -176,7 +195,7 @@ class TestNightlyAnalysis:
         assert missing["note"].startswith("cluster 'alpha' not used: its connection has no host")
 
     def test_a_cluster_whose_snapshot_cannot_be_read_does_not_hold_up_the_others(self, store, zookeeper):
-        from kafka_maintenance.tasks.analysis import choice_of, clusters_listed
+        from kafka_maintenance.tasks.choice import choice_of, clusters_listed
 
         manifest = take_old(zookeeper, store, OLD_DAYS[0], "alpha").manifest
         take_old(zookeeper, store, OLD_DAYS[0])

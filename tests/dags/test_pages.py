@@ -8,6 +8,7 @@ import hashlib
 import json
 import tempfile
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from urllib.parse import quote
 
 import pytest
@@ -82,6 +83,8 @@ DAMAGED = {
     "approvals": (200, "Plans that wait for a person"),
     "execution": (200, "damaged"),
     "executions": (200, "`kafka-maintenance audit verify` names every entry that was changed"),
+    "history": (200, "its manifest is damaged"),
+    "kraft": (200, "its manifest is damaged"),
     "plan": (200, "It is gone, retention removes plans with their snapshot"),
 }
 """Pages that can be made of a damaged store, or lose nothing by it: status and words."""
@@ -95,7 +98,7 @@ def stored():
 
 
 def _filled(store):
-    from kafka_maintenance.operations.plans.make import plan_reassignment
+    from kafka_maintenance.operations.plans.reassignment import plan_reassignment
     from kafka_maintenance.operations.snapshots.catalog import newest_snapshot
     from kafka_maintenance.web.views.plan import Named
 
@@ -280,6 +283,31 @@ def test_a_page_that_is_read_again_can_be_told_not_to(look):
     page.get_by_label("read again every 30 s").uncheck()
     page.reload()
     assert not page.get_by_label("read again every 30 s").is_checked()
+
+
+def test_a_page_that_is_read_again_asks_once_and_waits_for_the_answer(look, monkeypatch):
+    from kafka_maintenance.web import app
+
+    looked, asked, answer, made = look("approvals"), [], Event(), app._execution
+
+    def answer_the_first(*of):
+        asked.append(of)
+        if len(asked) > 1:
+            answer.wait(60)
+        return made(*of)
+
+    monkeypatch.setattr(app, "_execution", answer_the_first)
+    looked.page.add_init_script("const every = setInterval; window.setInterval = (what, ms) => every(what, ms / 100)")
+    try:
+        looked.open(f"{PREFIX}/{PAGES['execution']}")
+        for _ in range(300):
+            if len(asked) < 2:
+                looked.page.wait_for_timeout(100)
+        looked.page.wait_for_timeout(1500)  # 30 s are 0.3 s
+        assert len(asked) == 2
+    finally:
+        looked.page.goto("about:blank")  # no page is closed that is being replaced
+        answer.set()
 
 
 RUN = "manual__2026-11-24"

@@ -1,4 +1,4 @@
-"""The gated restore: a deleted config comes back after a person's yes to exactly that plan."""
+"""The gated restore: after a person's yes to exactly that plan a deleted config comes back or quotas are corrected, and nothing else."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from tests.dags.connections import airflow_knows
-from tests.dags.runs import answered_by, answering
+from tests.dags.runs import answered_by, answering, clear_task, go_on
 from tests.kafka_maintenance import snapshot_world as world
 
 pytestmark = pytest.mark.services
@@ -65,6 +65,35 @@ def test_an_approved_restore_brings_back_what_the_gate_showed(bag, clients, woun
     assert wounded.get("/config/topics/orders")[0] == world.PERSISTENT["/config/topics/orders"]
     (receipt,) = list(tmp_path.glob("v1/receipts/cluster=alpha/*/*-done.json"))
     assert '"olivia"' in receipt.read_text().lower()
+
+
+def test_a_restore_that_is_done_is_not_begun_any_more_and_is_not_written_again_without_a_new_yes(
+    bag, clients, wounded, capfd
+):
+    """Else whoever clears the task would write the snapshot's state once more, at any time after the approval."""
+    dag = bag.dags["restore_metadata"]
+    conf = {"cluster": "alpha", "kraft_repairs": False, "configs": ["topics/*"]}
+    with answering(clients, dag.dag_id, answered_by(clients["olivia"], "Approve")):
+        run = dag.test(run_conf=conf, logical_date=None)
+    assert wounded.exists("/config/topics/orders") is not None
+    wounded.delete("/config/topics/orders", -1)
+    assert clear_task(clients["ada"], dag.dag_id, run.run_id, "apply_restore").status_code == 200
+    states = go_on(dag, run)
+    assert (states["approve"], states["apply_restore"]) == ("success", "failed")
+    assert "the run was cleared after its gate had asked" in "".join(capfd.readouterr())
+    assert wounded.exists("/config/topics/orders") is None
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"whole": True, "configs": ["topics/*"]}, {"fill": True, "configs": ["topics/*"]}]
+)
+def test_a_restore_of_nothing_or_of_two_things_is_refused_and_not_tried_again(wounded, asked):
+    from kafka_maintenance.operations.errors import BadInputError
+    from kafka_maintenance.tasks.restore import SCOPE, plan_restore
+
+    scope = dict.fromkeys(SCOPE, False) | {"epoch_bump": 0, "cluster_id": None} | asked
+    with pytest.raises(BadInputError, match=r"restore refused: expected .* name one of"):
+        plan_restore.function("alpha", None, "newest", scope)
 
 
 def test_a_rejected_restore_writes_nothing(bag, clients, wounded):

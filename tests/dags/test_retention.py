@@ -36,9 +36,9 @@ def run_plan(bag, **conf):
 
 
 def _left(tmp_path):
-    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+    from tests.visible_snapshots import visible_snapshots
 
-    return {manifest.snapshot_id for manifest in list_snapshots(open_store(str(tmp_path)), "alpha")}
+    return {manifest.snapshot_id for manifest in visible_snapshots(open_store(str(tmp_path)), "alpha")}
 
 
 def test_a_scheduled_run_reports_on_every_cluster_and_removes_nothing(bag, clients, days, tmp_path):

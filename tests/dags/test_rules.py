@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
 
@@ -138,7 +139,8 @@ class TestEveryDag:
         """A cluster "42" is no number, and "None" is a name."""
         dag = bag.dags[dag_id]
         templates = set(_texts([_arguments_of(task) for task in dag.tasks]))
-        for value in ("42", "None", "0x10", "[1]", 'it\'s "quoted"', "<é>", "", None, 7, True, ["42"], {"drain": [3]}):
+        texts = ("42", "None", "0x10", "[1]", 'it\'s "quoted"', "<é>", "\U0001f525 %s \\ {{ 7 }}\n", "")
+        for value in (*texts, None, 7, True, ["42"], {"drain": [3]}):
             context = {"params": dict.fromkeys(dag.params, value)}
             found = [dag.get_template_env().from_string(template).render(context) for template in templates]
             assert [(each, type(each)) for each in found] == [(value, type(value))] * len(templates)
@@ -224,6 +226,21 @@ def test_the_day_of_the_analysis_is_its_partition_key_and_can_be_backfilled(bag)
         timetable.iter_partition_dagrun_infos(earliest=datetime(2026, 11, 14), latest=datetime(2026, 11, 16, 23, 59))
     )
     assert [info.partition_key for info in infos] == ["2026-11-14", "2026-11-15", "2026-11-16"]
+
+
+@pytest.mark.parametrize("cron", ["0 1 * *", "0 0 31 2 *"])
+def test_a_wrong_cron_keeps_its_own_dag_from_being_read_and_no_other(monkeypatch, database, cron):
+    from airflow.dag_processing.dagbag import DagBag
+
+    from kafka_maintenance.tasks import settings
+
+    monkeypatch.setattr(settings, "SETTINGS", replace(settings.SETTINGS, drain_cron=cron))
+    read = DagBag(dag_folder=str(ROOT / "dags"))
+    assert {file.rpartition("/")[2] for file in read.import_errors} == {"drain_isr_notifications.py"}
+    assert [
+        error for error in read.import_errors.values() if "KAFKA_MAINTENANCE_DRAIN_CRON not read" not in error
+    ] == []
+    assert len(read.dags) == len(DAG_IDS) - 1
 
 
 def test_spark_runs_in_its_one_slot_and_in_one_job(bag):
@@ -326,3 +343,25 @@ def test_a_missing_pool_is_made_in_the_middle_of_the_schedulers_work(database, m
         stranger, SimpleNamespace(dag_id="delete_topics", conf={"cluster": "not listed"})
     )
     assert stranger.pool == "kafka_apply"
+
+
+@pytest.mark.parametrize(
+    ("task_id", "key", "first"),
+    [
+        pytest.param("analyse", "2026-01-05", False, id="of a past date"),
+        pytest.param("analyse", f"{datetime.now(UTC):%Y-%m-%d}", True, id="of today"),
+        pytest.param("analyse", None, True, id="without a date"),
+        pytest.param("publish_report", "2026-01-05", True, id="in another pool"),
+    ],
+)
+def test_a_spark_job_of_a_past_date_gives_way_to_that_of_today(bag, database, task_id, key, first):
+    """As the scheduler makes the tasks of a run: of those that wait in a pool it takes the heaviest first."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(bag.dags["nightly_analysis"]))
+    run = DagRun(dag_id=dag.dag_id, run_id="one", run_type="backfill", partition_key=key)
+    ti = TaskInstance(dag.get_task(task_id), run_id=run.run_id, dag_version_id=None)
+    ti.refresh_from_task(dag.get_task(task_id), dag_run=run)
+    assert (ti.priority_weight > 0) == first

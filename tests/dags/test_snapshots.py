@@ -4,10 +4,12 @@ import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from tests.dags.archive import snapshots_in
 from tests.dags.runs import all_states_of, xcom_of
 
@@ -85,6 +87,33 @@ class TestSnapshotMetadata:
             run = bag.dags["snapshot_metadata"].test(logical_date=now, run_after=now)
             assert all_states_of(run)["take_snapshot[0]"] == "success"
         assert len(snapshots_in(store)) == 1
+
+    def test_a_run_that_was_made_again_under_the_id_of_one_that_is_deleted_takes_its_own_and_finds_it_after_a_clear(
+        self, store, zookeeper, monkeypatch
+    ):
+        from kafka_maintenance.operations.snapshots.take import take_snapshot
+        from kafka_maintenance.tasks import snapshots
+
+        now = datetime.now(UTC)
+        run = SimpleNamespace(dag_id="snapshot_metadata", run_id="before-upgrade", logical_date=None)
+        run.run_after, run.start_date, run.clear_number = now, now, 0
+        monkeypatch.setattr(snapshots, "context_of_run", lambda: {"dag_run": run})
+        monkeypatch.setattr(snapshots, "label", lambda _: None)
+        monkeypatch.setattr(snapshots, "tell_lineage", lambda **_: None)
+        where = {"address": ClusterAddress(f"{zookeeper.hosts}/kafka"), "cluster": "alpha", "store": open_store(store)}
+        take_snapshot(**where, run_id="snapshot_metadata.before-upgrade", now=now - timedelta(days=7))
+        taken = [snapshots.take_snapshot.function("alpha") for _ in range(2)]
+        assert (
+            taken[0] == taken[1] == snapshots.stored_snapshot("alpha", now.date(), "snapshot_metadata.before-upgrade")
+        )
+        assert taken[0]["date"] == str(now.date())
+        assert len(snapshots_in(store)) == 2
+        run.start_date += timedelta(seconds=1)  # of a run of the same date, too
+        taken.append(snapshots.take_snapshot.function("alpha"))
+        assert taken[2] == snapshots.take_snapshot.function("alpha") != taken[1]
+        run.start_date, run.clear_number = run.start_date + timedelta(hours=1), 1
+        assert snapshots.take_snapshot.function("alpha") == taken[2]
+        assert len(snapshots_in(store)) == 3
 
     def test_a_cluster_that_cannot_be_used_fails_alone(self, bag, store):
         run = bag.dags["snapshot_metadata"].test(logical_date=None, run_conf={"clusters": ["nobody", "alpha"]})

@@ -111,9 +111,11 @@ class TestEveryPage:
         "/executions?cluster=",
         "/history?cluster=",
         "/kraft?cluster=",
+        "/stored-plan?kind=delete_topics&digest=d1&cluster=",
+        "/stored-plan?cluster=alpha&digest=d1&kind=",
     ],
 )
-def test_a_name_that_no_cluster_can_have_is_told(clients, world, route, name):
+def test_a_name_that_nothing_can_have_is_told(clients, world, route, name):
     answer = clients["victor"].get(PREFIX + route + quote(name, safe=""))
     assert answer.status_code == 404
     assert "refused: expected letters, digits" in answer.text
@@ -130,13 +132,13 @@ def test_a_table_that_cannot_be_had_is_a_page_that_says_why(clients, anonymous, 
 
 
 @pytest.mark.parametrize(
-    ("started", "dag"),
+    ("started", "kind", "dag"),
     [
-        pytest.param({"kind": "delete_topics"}, "delete_topics", id="of its kind"),
-        pytest.param({"plan": "s3://b/plans/restore-1a2b3c4d5e6f.json"}, "restore_metadata", id="a restore"),
+        pytest.param({"kind": "delete_topics"}, "delete_topics", "delete_topics", id="of its kind"),
+        pytest.param({"plan": "s3://b/plans/restore-1a2b3c4d5e6f.json"}, "restore", "restore_metadata", id="a restore"),
     ],
 )
-def test_who_may_read_the_dag_of_an_execution_sees_it(clients, world, tmp_path, monkeypatch, started, dag):
+def test_who_may_read_the_dag_of_an_execution_sees_it(clients, world, tmp_path, monkeypatch, started, kind, dag):
     from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 
     from kafka_maintenance.hooks import CLUSTER_DAG_MARK
@@ -150,11 +152,48 @@ def test_who_may_read_the_dag_of_an_execution_sees_it(clients, world, tmp_path, 
         )  # other tests leave DAGs of the cluster alone behind
 
     monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", authorized)
-    address = f"execution?cluster={CLUSTER}&digest={'1a' * 32}"
-    for rights, status in (({"reassign_partitions"}, 403), ({dag}, 200)):
+    query = f"cluster={CLUSTER}&digest={'1a' * 32}"
+    pages = f"execution?{query}", f"stored-plan?{query}&kind={kind}", f"stored-plan?{query}&kind=reassign_partitions"
+    for rights, *statuses in (({"reassign_partitions"}, 403, 403, 403), ({dag}, 200, 200, 403)):
         readable = rights
-        assert ("1a1a" in clients["victor"].get(f"{PREFIX}/executions").text) == (status == 200)
-        assert clients["victor"].get(f"{PREFIX}/{address}").status_code == status
+        listed = clients["victor"].get(f"{PREFIX}/executions").text
+        for said in ("None of the plans that this page reads is of a DAG that you may read.", "are left out."):
+            assert (said in listed) == (dag not in rights)
+        assert ("1a1a" in listed) == (dag in rights)
+        assert [clients["victor"].get(f"{PREFIX}/{page}").status_code for page in pages] == statuses
+
+
+def test_the_page_of_all_executions_asks_airflow_once_for_the_dags_of_all_clusters(
+    clients, world, tmp_path, monkeypatch
+):
+    from airflow.models.dag import DagModel
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+
+    from kafka_maintenance.web import airflow_records
+
+    asked = []
+    monkeypatch.setattr(airflow_records, "create_session", lambda: asked.append(1) or create_session())
+    for cluster in ("one", "two", "two_b"):
+        put_record(open_store(str(tmp_path)), cluster, "1a" * 32, [("started", None, 0, {"kind": "delete_topics"})])
+    rows = clients["victor"].get(f"{PREFIX}/executions?json=1").json()["sections"][0]["blocks"][0]["rows"]
+    assert len(rows) == 3
+    assert asked == [1]
+    with create_session() as session:
+        session.merge(DagBundleModel(name="dags-folder"))
+        session.flush()
+        session.merge(DagModel(dag_id="delete_topics__two", bundle_name="dags-folder", fileloc="x"))
+    try:
+        found = airflow_records.dags_of_each({"one", "two", "two_b"})
+        assert {cluster: of("delete_topics") for cluster, of in found.items()} == {
+            "one": "delete_topics",
+            "two": "delete_topics__two",
+            "two_b": "delete_topics",
+        }
+        assert airflow_records.dags_of("two")("delete_topics") == "delete_topics__two"
+    finally:
+        with create_session() as session:
+            session.delete(session.get(DagModel, "delete_topics__two"))
 
 
 def test_no_route_is_open(anonymous):

@@ -3,6 +3,7 @@
 from tests import airflow_home  # isort: skip  # before anything of Airflow
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def test_archived_clusters_are_not_live_and_unusable_ones_hold_up_nobody(two_clu
     from kafka_maintenance.hooks import live_names
 
     assert live_names() == ("alpha", "ghost")
-    assert live_names(["old", "alpha"]) == ("alpha",)
+    assert live_names(["old", "alpha", "alpha"]) == ("alpha",)
 
 
 @pytest.mark.parametrize(
@@ -224,6 +225,8 @@ def test_every_setting_has_an_environment_variable():
         "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
         "KAFKA_MAINTENANCE_SNAPSHOT_KEY_FILE": "/run/secrets/snapshot.key",
         "KAFKA_MAINTENANCE_KEEP_DAILY": "0",
+        "KAFKA_MAINTENANCE_APPROVAL_REMINDER_S": "0",
+        "KAFKA_MAINTENANCE_SNAPSHOT_LATE_S": "0",
         "KAFKA_MAINTENANCE_CLUSTER_DAGS": "blue, red",
     }
     assert settings_from(environment) == Settings(
@@ -241,16 +244,45 @@ def test_every_setting_has_an_environment_variable():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        pytest.param("SNAPSHOT_CRON", "nightly", "expected a cron of five fields", id="no cron"),
-        pytest.param("APPROVAL_TIMEOUT_S", "-1", "expected a whole number above 0, found '-1'", id="negative"),
         pytest.param(
-            "KEEP_LAST", "0", "KEEP_LAST not read: expected how many .*, 1 or more, found '0'", id="keep none"
+            "APPROVAL_TIMEOUT_S",
+            "-1",
+            "expected a whole number, 1 or more, 31622400 at most, found '-1'",
+            id="negative",
         ),
         pytest.param(
-            "KEEP_DAILY", "-1", "KEEP_DAILY not read: expected how many .*, 0 or more, found '-1'", id="below 0"
+            "KEEP_LAST",
+            "0",
+            "KEEP_LAST not read: expected how many .*, 1 or more, 100000 at most, found '0'",
+            id="keep none",
+        ),
+        pytest.param(
+            "KEEP_DAILY",
+            "-1",
+            "KEEP_DAILY not read: expected how many .*, 0 or more, 100000 at most, found '-1'",
+            id="below 0",
         ),
         pytest.param("CLUSTER_DAGS", "a b", "expected names of clusters with commas, found 'a b'", id="no names"),
+        pytest.param(
+            "POKE_INTERVAL_S",
+            "0",
+            "expected a whole number, 1 or more, 31622400 at most, found '0'",
+            id="without a pause",
+        ),
+        pytest.param(
+            "SNAPSHOT_LATE_S", "-1", "expected a whole number, 0 or more, 31622400 at most, found '-1'", id="earlier"
+        ),
+        pytest.param(
+            "ALARM_SEVERITY", "Critical", "expected one of critical, .*, none, found 'Critical'", id="severity"
+        ),
+        pytest.param("DRIVER_MEMORY", "2gb", "such as '2g', found '2gb'", id="no unit of Java"),
+        pytest.param("DRIVER_MEMORY", "2048", "such as '2g', found '2048'", id="bytes"),
         pytest.param("SNAPSHOT_WAIT_S", "2h", "KAFKA_MAINTENANCE_SNAPSHOT_WAIT_S not read", id="with a unit"),
+        pytest.param("STORE_FREE_PERCENT", "500", "1 or more, 99 at most, found '500'", id="more than all"),
+        pytest.param("STORE_FREE_PERCENT", "100", "1 or more, 99 at most, found '100'", id="all of it"),
+        pytest.param("ANALYSIS_TIMEOUT_S", "100000000000", "1 or more, 31622400 at most", id="milliseconds or so"),
+        pytest.param("APPROVAL_TIMEOUT_S", "9" * 5000, "1 or more, 31622400 at most", id="of 5000 digits"),
+        pytest.param("KEEP_ANALYSES_DAYS", "1000000", "0 or more, 100000 at most", id="days before the first year"),
     ],
 )
 def test_a_wrong_setting_says_which_and_what(name, value, message):
@@ -258,3 +290,29 @@ def test_a_wrong_setting_says_which_and_what(name, value, message):
 
     with pytest.raises(SettingsError, match=message):
         settings_from({f"KAFKA_MAINTENANCE_{name}": value})
+
+
+@pytest.mark.parametrize(
+    ("name", "cron", "well"),
+    [
+        pytest.param("snapshot", "30 1 * * *", True, id="a cron"),
+        pytest.param("drill", "0 0 29 2 *", True, id="every four years"),
+        pytest.param("analysis", "snapshots", True, id="after the snapshots"),
+        pytest.param("snapshot", "snapshots", False, id="which only the analysis may be"),
+        pytest.param("drain", "nightly", False, id="no cron"),
+        pytest.param("drain", "0 1 * *", False, id="four fields"),
+        pytest.param("drain", "0 0 1 * * *", False, id="six fields"),
+        pytest.param("check", "61 * * * *", False, id="no minute"),
+        pytest.param("retention", "0 0 31 2 *", False, id="no date"),
+    ],
+)
+def test_a_wrong_cron_is_told_by_its_dag_alone(name, cron, well):
+    from kafka_maintenance.tasks.settings import SettingsError, settings_from
+
+    settings = settings_from({f"KAFKA_MAINTENANCE_{name.upper()}_CRON": cron})
+    if well:
+        assert settings.cron(name) == cron
+    else:
+        message = f"KAFKA_MAINTENANCE_{name.upper()}_CRON not read: expected a cron of five fields .*, found '{re.escape(cron)}'"
+        with pytest.raises(SettingsError, match=message):
+            settings.cron(name)

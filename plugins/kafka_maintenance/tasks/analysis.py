@@ -1,27 +1,26 @@
-"""The daily analysis as tasks: which snapshots, staged for Spark, published, and the plans that follow from them."""
+"""The daily analysis as tasks: the chosen snapshots staged for Spark, the report published, and the plans that follow from it."""
 
 import logging
 import shutil
 from datetime import UTC, date, datetime, timedelta
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Context, PokeReturnValue, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from croniter import croniter
+from airflow.sdk import Context, task
+from airflow.sdk.exceptions import AirflowFailException
 
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance import hooks
-from kafka_maintenance.connections.fields import SettingsMissingError
 from kafka_maintenance.connections.spark import SPARK_CONNECTION
 from kafka_maintenance.tasks.airflow_versions import CronPartitionTimetable
+from kafka_maintenance.tasks.choice import Choice, ChosenSnapshot
 from kafka_maintenance.tasks.common import (
     CLUSTER_LABEL,
     SNAPSHOTS,
     WHATEVER_SUCCEEDED,
     context_of_run,
-    day_of,
     gated_run,
     label,
     run_name,
@@ -33,16 +32,30 @@ from kafka_maintenance.tasks.snapshots import manifest_key, named_snapshot
 
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
+    from kafka_maintenance.operations.analysis.run import Staged
 
-NOTE = "note"
 _ABANDONED_AFTER = timedelta(days=2)
 """Staged snapshots of a run that failed are kept so long, for whoever looks into it or clears a task."""
 _ALARMS_SHOWN = 50
 STATS_PREFIX = "kafka_maintenance"
 """Of the gauges that Airflow sends."""
-_SNAPSHOTS_DAG = "snapshot_metadata"
 
 log = logging.getLogger(__name__)
+
+
+class PublishedReport(TypedDict):
+    """Addresses of the published report; `current` is the manifest of the one that counts for its date.
+
+    `missing` are the notes of the choice, `not_analysed` what the job could not read, each with its cluster.
+    """
+
+    date: str
+    manifest: str
+    report: str
+    report_html: str
+    current: str
+    missing: list[str]
+    not_analysed: list[str]
 
 
 def schedule(cron: str) -> Any:
@@ -50,103 +63,6 @@ def schedule(cron: str) -> Any:
     if cron == AFTER_SNAPSHOTS:
         return [SNAPSHOTS]
     return CronPartitionTimetable(cron, timezone="UTC", key_format="%Y-%m-%d")
-
-
-@task
-def listed_clusters() -> list[dict[str, Any]]:
-    """The clusters that the Variable lists, each with `archived`, or with `unusable`: why its settings cannot be read.
-
-    Read once for a run: a sensor that waits would ask for every connection at each look.
-    """
-    return clusters_listed()
-
-
-def clusters_listed() -> list[dict[str, Any]]:
-    """As `listed_clusters`; one that has left ZooKeeper is archived."""
-    from kafka_maintenance.operations.record.departures import departures
-
-    found: list[dict[str, Any]] = []
-    gone = departures(hooks.store())
-    for name in hooks.cluster_names():
-        try:
-            archived = hooks.cluster(name).archived or name in gone
-            found.append({"cluster": name, "archived": archived, "unusable": None})
-        except SettingsMissingError as error:
-            found.append({"cluster": name, "archived": False, "unusable": str(error)})
-    return found
-
-
-@task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.snapshot_wait_s + 3600)
-def choose_snapshots(listed: list[dict[str, Any]]) -> PokeReturnValue:
-    """Of the `listed` clusters the newest whole snapshot of each cluster of the run's date.
-
-    While the date is today, waits a bounded while for the clusters that are not archived; no longer than the run of
-    `snapshot_metadata` that would bring them. A cluster without a
-    snapshot is named with the nearest ones that exist; when no cluster has one, the run is skipped with that note.
-    """
-    context = context_of_run()
-    day, now = day_of(context), datetime.now(UTC)
-    choice = choice_of(day, listed)
-    waited_for = [missing for missing in choice["missing"] if missing["awaited"]]
-    until = context["dag_run"].start_date + timedelta(seconds=SETTINGS.snapshot_wait_s)
-    if waited_for and day == now.date() and now < until and not snapshots_are_over(context["ti"], day, now):
-        names = ", ".join(missing["cluster"] for missing in waited_for)
-        log.info("date %s: waiting for the snapshot of %s until %s UTC", day, names, f"{until:%H:%M:%S}")
-        return PokeReturnValue(is_done=False)
-    note = " ".join(missing["note"] for missing in choice["missing"])
-    if not choice["snapshots"]:
-        text = f"date {day} not analysed: {note or 'no cluster is listed'}"
-        context["ti"].xcom_push(key=NOTE, value=text)  # the tab Report shows it
-        raise AirflowSkipException(text)
-    log.info(
-        "date %s: %d snapshots to analyse, of %d clusters none. %s",
-        day,
-        len(choice["snapshots"]),
-        len(choice["missing"]),
-        note,
-    )
-    return PokeReturnValue(is_done=True, xcom_value=choice)
-
-
-def snapshots_are_over(ti: Any, day: date, now: datetime) -> bool:
-    """Whether the scheduled run of `snapshot_metadata` of that date has ended, and no other is under way: what is missing then failed for good.
-
-    Args:
-        ti: the running task instance, which asks Airflow.
-        day: the date that is waited for.
-        now: the time, UTC.
-    """
-    fired = croniter(SETTINGS.snapshot_cron, now).get_prev(datetime)
-    if fired.date() != day:
-        return False
-    under_way = ti.get_dr_count(dag_id=_SNAPSHOTS_DAG, states=["queued", "running"])
-    ended = ti.get_dr_count(dag_id=_SNAPSHOTS_DAG, logical_dates=[fired], states=["success", "failed"])
-    return bool(under_way == 0 and ended > 0)
-
-
-def choice_of(day: date, listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the store holds for `date` of the `listed` clusters: `snapshots` (one per cluster), and the clusters that are `missing`, each with a note.
-
-    One whose connection or whose snapshot cannot be used is missing, too, and not `awaited`: it does not hold up the others.
-    An archived one is not even `expected`.
-    """
-    from kafka_maintenance.operations.snapshots.choice import NoSnapshotError, snapshots_of_date
-
-    missing: list[dict[str, Any]] = [
-        {"cluster": each["cluster"], "expected": True, "awaited": False, "note": f"{each['unusable']}."}
-        for each in listed
-        if each["unusable"] is not None
-    ]
-    archived = {each["cluster"]: each["archived"] for each in listed if each["unusable"] is None}
-    found, errors = snapshots_of_date(hooks.store(), archived, day)
-    for name, reason in errors.items():
-        if isinstance(reason, NoSnapshotError):
-            awaited = not archived[name]
-            missing.append({"cluster": name, "expected": awaited, "awaited": awaited, "note": str(reason)})
-        else:
-            missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{reason}."})
-    chosen = [{"cluster": one.cluster, "date": one.date, "snapshot": one.snapshot_id} for one in found]
-    return {"date": day.isoformat(), "snapshots": chosen, "missing": missing}
 
 
 def _settings_of(name: str) -> dict[str, Any]:
@@ -170,7 +86,7 @@ class AnalyseOperator(SparkSubmitOperator):
     Args:
         choice: what `choose_snapshots` returned; only its names are used: date, clusters, snapshot ids, notes.
     Returns (XCom):
-        `try`: the number of the try that published.
+        `try`: the number under which it published.
     """
 
     template_fields = ("choice",)
@@ -186,15 +102,15 @@ class AnalyseOperator(SparkSubmitOperator):
         from kafka_maintenance.operations.analysis.published import publish
         from kafka_maintenance.spark import submit as spark
 
-        tried = context["ti"].try_number
-        run = _run_of_try(cast("dict[str, Any]", context), tried)
+        store, values = hooks.store(), cast("dict[str, Any]", context)
+        tried = _first_unpublished(store, values, _day(self.choice))
+        run = _run_of_try(values, tried)
         folder = analyse.folder_of_try(SETTINGS.scratch, run)
         long_ago = datetime.now(UTC) - max(_ABANDONED_AFTER, 4 * SETTINGS.analysis_timeout)
         for left in analyse.remove_abandoned(SETTINGS.scratch, long_ago):
             self.log.info("removed what a failed run left: %s", left)
-        store = hooks.store()
         for lost in range(1, tried):
-            analyse.remove_unpublished(store, _run_of_try(cast("dict[str, Any]", context), lost))
+            analyse.remove_unpublished(store, _run_of_try(values, lost))
         staged = _staged(store, self.choice, folder, run)
         submit = spark.submit_arguments(
             analyse.JOB,
@@ -214,7 +130,7 @@ class AnalyseOperator(SparkSubmitOperator):
         return {"try": tried}
 
 
-def _staged(store: "ObjectStore", choice: dict[str, Any], folder: Path, run: str) -> Any:
+def _staged(store: "ObjectStore", choice: Choice, folder: Path, run: str) -> "Staged":
     from kafka_maintenance.operations.analysis import run as analyse
 
     clusters = [chosen["cluster"] for chosen in choice["snapshots"]]
@@ -230,7 +146,7 @@ def _staged(store: "ObjectStore", choice: dict[str, Any], folder: Path, run: str
     )
 
 
-def _day(choice: dict[str, Any]) -> date:
+def _day(choice: Choice) -> date:
     """The UTC date of a choice; `ValueError` where it is none: it becomes a part of keys."""
     return date.fromisoformat(choice["date"])
 
@@ -241,14 +157,24 @@ def _run_of_try(context: dict[str, Any], tried: int) -> str:
     return run if tried == 1 else f"{run}.{int(tried)}"
 
 
+def _first_unpublished(store: "ObjectStore", context: dict[str, Any], day: date) -> int:
+    """The number of this try, or the first one after it under which nothing is published: a run that was deleted and made again under the
+    same name counts its tries from 1 on, and what is published stays.
+    """
+    from kafka_maintenance.operations.analysis.published import of_run
+
+    own: int = context["ti"].try_number
+    return next(tried for tried in count(own) if of_run(store, day, _run_of_try(context, tried)) is None)
+
+
 @task
-def chosen_snapshots(choice: dict[str, Any]) -> list[dict[str, str]]:
+def chosen_snapshots(choice: Choice) -> list[ChosenSnapshot]:
     """The chosen snapshots as a list, one mapped instance of the next task each."""
     return list(choice["snapshots"])
 
 
 @task(multiple_outputs=False)
-def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
+def publish_report(analysed: dict[str, int], choice: Choice) -> PublishedReport:
     """Says where the published report is, which one of its date is current, and what is missing; reads the store only."""
     from controller_core.model.errors import ObjectMissingError
     from kafka_maintenance.operations.analysis.published import latest_report, of_run
@@ -277,7 +203,7 @@ def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str
     doc_md="Sends the gauges of all clusters to Airflow's metrics (StatsD or OpenTelemetry, where they are switched on), and writes "
     "the OpenMetrics file that `KAFKA_MAINTENANCE_METRICS_FILE` names. Of a past date nothing is sent.",
 )
-def send_metrics(report: dict[str, Any]) -> int:
+def send_metrics(report: PublishedReport) -> int:
     """How many samples were sent."""
     from airflow.sdk.observability.stats import Stats
 
@@ -301,7 +227,7 @@ def send_metrics(report: dict[str, Any]) -> int:
     doc_md="Puts the chosen snapshots into the compact history of their month, one file per table and cluster, from which the next runs "
     "read earlier dates. Of a past date the month is made again from its snapshots.",
 )
-def keep_compact_history(choice: dict[str, Any]) -> int:
+def keep_compact_history(choice: Choice) -> int:
     """How many snapshots their compact history holds; on the first of a month that of the month before is ended."""
     from kafka_maintenance.operations.snapshots.compact import keep_compact
 
@@ -336,7 +262,7 @@ def remove_expired_analyses() -> list[str]:
     doc_md="Fails where a cluster was not analysed, unless the run's param `fail_if_incomplete` is false: the report and the plans "
     "of the others are there all the same."
 )
-def all_clusters_analysed(report: dict[str, Any]) -> None:
+def all_clusters_analysed(report: PublishedReport) -> None:
     """Names the clusters that the published report lacks, with the reasons."""
     from kafka_maintenance.operations.errors import listed
 
@@ -352,7 +278,7 @@ def all_clusters_analysed(report: dict[str, Any]) -> None:
     doc_md="Fails when the report has a finding of the severity `alarm_severity` or a worse one that nobody has acknowledged "
     "(`kafka-maintenance alarms acknowledge`); its message lists them, new ones first. Report and plans are there all the same.",
 )
-def no_alarms(report: dict[str, Any]) -> list[str]:
+def no_alarms(report: PublishedReport) -> list[str]:
     """The alarms that are acknowledged, a line each; fails with the others."""
     from kafka_maintenance.operations.analysis.alarms import alarms_of
 
@@ -381,7 +307,7 @@ def no_alarms(report: dict[str, Any]) -> list[str]:
     execution_timeout=SETTINGS.cluster_timeout,
     doc_md="Stores the plans that a cluster's snapshot calls for beside it, each with its digest. None is applied.",
 )
-def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:
+def plan_repairs(chosen: ChosenSnapshot) -> list[dict[str, str]]:
     """Kind, cluster and digest of each stored plan."""
     from kafka_maintenance.tasks.plans import repairs_of
 
@@ -393,7 +319,7 @@ def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:
 
 
 @task(trigger_rule=WHATEVER_SUCCEEDED)
-def gated_runs(plans: list[list[dict[str, str]]], choice: dict[str, Any]) -> list[dict[str, Any]]:
+def gated_runs(plans: list[list[dict[str, str]]], choice: Choice) -> list[dict[str, Any]]:
     """The gated runs to open, one per plan; none unless the Variable says so or the date is over."""
     if not hooks.open_gated_runs() or choice["date"] != datetime.now(UTC).date().isoformat():
         return []

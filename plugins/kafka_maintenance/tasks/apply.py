@@ -1,7 +1,7 @@
 """Writing tasks: the only ones that change a cluster, each behind a gate whose answer it checks again itself."""
 
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import BaseOperator, Context, PokeReturnValue, task
@@ -17,7 +17,7 @@ from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from kafka_maintenance.tasks.triggers import ExecutionTrigger
+    from kafka_maintenance.tasks.triggers import ExecutionTrigger, TurnTrigger
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,8 @@ class ApplyPlanOperator(BaseOperator):
 
     Takes the approved digest from the store's record of the run's gate, and the plan from the store by that digest; checks
     every version. It asks Kafka and leaves the worker: while Kafka works, the triggerer waits (`ExecutionTrigger`), and any worker
-    goes on from plan, record and live cluster. The receipt names the approver and keeps the comment; a second try goes on
+    goes on from plan, record and live cluster. So does one that meets a busy cluster, for `KAFKA_MAINTENANCE_BUSY_WAIT_S` at most and as
+    long as its approval counts: the approval is not lost. The receipt names the approver and keeps the comment; a second try goes on
     where the first one stopped, and waits for it where its process is still there. Told to end, it ends at its next safe
     point. One writing task asks at a time on a cluster.
     """
@@ -38,24 +39,43 @@ class ApplyPlanOperator(BaseOperator):
         super().__init__(**arguments)
         self.kind = kind
 
-    def execute(self, context: Context, event: str | None = None) -> dict[str, Any]:
+    def execute(
+        self, context: Context, event: str | None = None, busy_since: str | None = None, *, begun_before: bool = True
+    ) -> dict[str, Any]:
         """Goes on with the plan: names of cluster and plan, address of the receipt, and the approver.
 
         Args:
             context: of the running task.
             event: why the triggerer woke it; None at the beginning of a try.
+            busy_since: since when it meets a busy cluster, ISO 8601; None: at the last look it was not.
+            begun_before: whether it had gone on with its plan before it met that.
+
+        Raises:
+            ClusterBusyError: the cluster is busy for longer than is waited.
         """
-        from kafka_maintenance.operations.errors import StillUnderWayError
+        from kafka_maintenance.operations.errors import ClusterBusyError, StillUnderWayError
 
         if event is not None:
             log.info("goes on: %s", event)
-        begun = datetime.now(UTC)
+        begun, values = datetime.now(UTC), cast("dict[str, Any]", context)
+        resumed = event is not None and begun_before
         try:
-            return _applied(self.kind, cast("dict[str, Any]", context), resumed=event is not None)
+            return _applied(self.kind, values, resumed=resumed)
+        except ClusterBusyError as busy:
+            since = busy_since or begun.isoformat()
+            until = datetime.fromisoformat(since) + timedelta(seconds=SETTINGS.busy_wait_s)
+            if begun >= until:
+                raise
+            log.info("waits for its turn until %s UTC, no worker is held: %s", f"{until:%Y-%m-%d %H:%M}", busy)
+            turn = _turn(self.kind, values)
+            if busy_since is None:
+                push_links(context, PLAN_AND_EXECUTION)
+                ring(values, f"waits for its turn until {until:%Y-%m-%d %H:%M} UTC at most: {busy}")
+            self.defer(trigger=turn, method_name="execute", kwargs={"busy_since": since, "begun_before": resumed})
         except StillUnderWayError as left:
             log.info("%s; the triggerer waits, no worker is held", left)
             push_links(context, PLAN_AND_EXECUTION)
-            trigger = _waiting(self.kind, cast("dict[str, Any]", context), left.step)
+            trigger = _waiting(self.kind, values, left.step)
             _ring_if_stuck(context, trigger, since=begun)
             self.defer(trigger=trigger, method_name="execute")
 
@@ -70,6 +90,13 @@ def _waiting(kind: str, context: dict[str, Any], step: int) -> "ExecutionTrigger
 
     digest = approved(kind, context, store=hooks.store()).shown.plan.digest
     return ExecutionTrigger(cluster=cluster_of_run(context), kind=kind, digest=digest, step=step)
+
+
+def _turn(kind: str, context: dict[str, Any]) -> "TurnTrigger":
+    from kafka_maintenance.tasks.triggers import TurnTrigger
+
+    digest = approved(kind, context, store=hooks.store()).shown.plan.digest
+    return TurnTrigger(cluster=cluster_of_run(context), kind=kind, digest=digest)
 
 
 def _ring_if_stuck(context: Context, waiting: "ExecutionTrigger", *, since: datetime) -> None:

@@ -21,9 +21,16 @@ from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.gate.contents import contents_of_stored
-from kafka_maintenance.operations.gate.permission import Approval, permission, refuse_unsigned, window_closed
+from kafka_maintenance.operations.gate.permission import (
+    Approval,
+    is_decided,
+    permission,
+    refuse_unsigned,
+    window_closed,
+)
 from kafka_maintenance.operations.gate.policy import policy_of
 from kafka_maintenance.operations.gate.shown import shown
+from kafka_maintenance.operations.record.receipts import is_begun, trusted_events
 from kafka_maintenance.tasks.airflow_record import reader_of
 from kafka_maintenance.tasks.airflow_versions import ask, parking
 from kafka_maintenance.tasks.common import cluster_of_run, run_name, try_name
@@ -139,7 +146,7 @@ class PlanApprovalOperator(ApprovalOperator):
             task = ", ".join(sorted(self.upstream_task_ids))
             raise RefusedError(
                 f"{self.kind} on {asked['cluster']!r} not asked about: expected plan {told[:12]}, which {task} returned, in the record of run "
-                f"{asked['run']!r}, found {recorded}; {task} ran before an upgrade, or its output or state was edited: clear {task}, which plans again"
+                f"{asked['run']!r}, found {recorded}; {task} ran before an upgrade to 0.2: start a new run; or its output or state was edited: clear {task}, which plans again"
             )
         return told
 
@@ -151,12 +158,7 @@ class PlanApprovalOperator(ApprovalOperator):
         found = approvals.asked(store, cluster=asked["cluster"], run=asked["run"])
         if found is None or not found.ask_id.startswith(f"{context['ti'].id}-") or found.question["digest"] != digest:
             return None
-        if not found.answers or not found.answers[-1]["user"]:
-            return None
-        policy = hooks.policy_for(asked["cluster"])
-        if found.approvals and policy.verdict(self.kind, found.question["requester"], found.approvals).missing:
-            return None
-        return found
+        return found if is_decided(found, self.kind, hooks.policy_for(asked["cluster"])) else None
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """The answer, kept before anything follows from it, with what was shown; asks on while the policy wants more of them."""
@@ -190,9 +192,47 @@ class PlanApprovalOperator(ApprovalOperator):
         return self._decided(context, event, found)
 
     def _decided(self, context: Context, event: dict[str, Any], found: "Asked | None") -> dict[str, Any]:
-        """What follows from the last answer, with the names of all who approved."""
+        """What follows from the last answer, with the names of all who approved.
+
+        A gate that was cleared alone, after its run began the plan, skips nothing: who is skipped while it is deferred tells nobody. Without an
+        answer in time the answer before counts.
+
+        Raises:
+            AirflowFailException: a person rejected what is begun.
+        """
+        if found is not None and not found.approvals and self._is_under_way(context, found):
+            if user := found.answers[-1]["user"]:
+                self._end_what_is_begun(context, found, user)
+            return {**event, "approved_by": []}
         names = () if found is None else dict.fromkeys(each.user for each in found.approvals)
         return {**super().execute_complete(context, event), "approved_by": list(names)}
+
+    def _is_under_way(self, context: Context, found: "Asked") -> bool:
+        """Whether this run has begun the plan, which has not ended, and its task looks whether it shall stop."""
+        from kafka_maintenance.operations.apply.executions import refuse_to_stop
+
+        asked, digest = self._asked(context), str(found.question["digest"])
+        events = trusted_events(hooks.store(), asked["cluster"], digest)
+        if not is_begun([each for each in events if each.run == asked["run"]]):
+            return False
+        try:
+            refuse_to_stop(asked["cluster"], digest, events)
+        except RefusedError:
+            return False
+        return True
+
+    def _end_what_is_begun(self, context: Context, found: "Asked", user: str) -> None:
+        """Asks the run of the plan to end, and fails with what goes on all the same and what to do about it."""
+        from kafka_maintenance.operations.apply.executions import request_stop
+
+        asked, digest = self._asked(context), str(found.question["digest"])
+        why = f"rejected at the gate of {asked['run']}, which was cleared and asked again"
+        request_stop(hooks.store(), asked["cluster"], digest, by=user, reason=why, now=datetime.now(UTC))
+        raise AirflowFailException(
+            f"plan {digest[:12]} on {asked['cluster']!r} rejected by {user!r} after this run had begun it: its run is asked to end and asks for nothing "
+            f"more; what Kafka was asked for goes on, and a throttle stays until that is over. To finish it, start a run of {context['dag_run'].dag_id} "
+            f"with plan={digest} and after_rejection={asked['run']}; to go back, start cancel_execution, or reassign_partitions with rollback_of={digest}"
+        )
 
     def _asked(self, context: Context) -> dict[str, Any]:
         """Names the question in the store."""
@@ -234,7 +274,7 @@ def closed_window(kind: str, context: dict[str, Any], *, store: "ObjectStore") -
 
 
 def clears_of(context: dict[str, Any]) -> int:
-    """How often the run was cleared after it had ended; a retry is none."""
+    """How often the run was cleared, while it was running, too; a retry is none, and Airflow does not count a request with `reset_dag_runs: false`."""
     return int(context["dag_run"].clear_number or 0)
 
 

@@ -18,12 +18,6 @@ METRICS: Final = "kafka_maintenance.snapshots"
 log = logging.getLogger(__name__)
 
 
-@task
-def clusters_to_check(cluster: str | None) -> list[str]:
-    """All clusters that the Variable lists, archived ones too, or the one that was named."""
-    return [cluster] if cluster else list(hooks.cluster_names())
-
-
 @task(
     execution_timeout=SETTINGS.cluster_timeout,
     multiple_outputs=False,

@@ -1,10 +1,12 @@
 """What all tasks share: who owns them, when they are tried again, the date of a run, the label of a mapped task."""
 
+import re
 from collections.abc import Sequence
 from datetime import date, timedelta
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow.sdk import Asset, Param, get_current_context
+from airflow.sdk import Asset, Context, Param, get_current_context, task
 
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import hooks
@@ -30,15 +32,47 @@ OPENING_RUNS: dict[str, Any] = {
     "fail_when_dag_is_paused": True,
 }
 """How `TriggerDagRunOperator` opens gated runs. One of a paused DAG would wait unseen, and start long after its plan."""
+NOTE_LETTERS_MAX = 1000
+"""What Airflow's database holds of the note of a run: Postgres refuses a longer one, and with it the run."""
 CLUSTER_LABEL = "cluster {{ cluster_name }}"
 """`map_index_template` of a task that is mapped over clusters. The word before the name keeps it text where a DAG renders native values:
 alone, the name "100" would become a number, which Airflow refuses as a label."""
 SNAPSHOTS = Asset("kafka_metadata_snapshots")
 WHATEVER_SUCCEEDED = "all_done_min_one_success"
 """Trigger rule of a task that goes on with the clusters whose mapped instances succeeded."""
+_BEGINNING_LENGTH_MIN = 4
+"""Letters of a key that is taken for the beginning of a param."""
+
+
+def refuse_misspelt(context: Context) -> None:
+    """Refuses a run whose conf has a key that almost is a param: Airflow ignores it, and the run would plan something else than was asked for.
+
+    Other keys, say of a ticket or of a lineage, are for others. The first tasks of a run ask; what is begun goes on, also where an upgrade has
+    renamed a param since.
+
+    Raises:
+        BadInputError: with the param that was meant.
+    """
+    from kafka_maintenance.operations.errors import BadInputError
+
+    if context["task"].upstream_task_ids:
+        return
+    run, params = context["dag_run"], sorted(context["dag"].params)
+    for key in sorted(set(run.conf or {}) - set(params)):
+        meant = {name[: len(key)]: name for name in params if len(key) >= _BEGINNING_LENGTH_MIN} | dict(
+            zip(params, params, strict=True)
+        )
+        found = get_close_matches(key.lower(), meant, n=1, cutoff=0.85)
+        if found:
+            raise BadInputError(
+                f"run {run.run_id!r} of {run.dag_id} not begun: expected params of the DAG in the conf, {', '.join(params)}, found {key!r}, which "
+                f"Airflow ignores; start a run with {meant[found[0]]!r}"
+            )
+
 
 DEFAULT_ARGS: dict[str, Any] = {
     "owner": OWNER,
+    "pre_execute": refuse_misspelt,
     "retries": 2,
     "retry_delay": timedelta(minutes=1),
     "on_failure_callback": ring,
@@ -49,10 +83,11 @@ DEFAULT_ARGS: dict[str, Any] = {
 def given(param: str) -> str:
     """The template of one of a run's params, for DAGs that render native values: text stays text.
 
-    Without the quotes, native rendering would take the cluster "42" for a number and "None" for none.
+    Native rendering reads what is rendered as a Python literal: the cluster 42 would become a number without its quotes, and JSON's
+    escapes of a letter beyond U+FFFF two halves that no UTF-8 can hold.
     """
     name = f"params.{param}"
-    return f"{{{{ {name} | tojson if {name} is string else {name} }}}}"
+    return f"{{{{ '%r' | format({name}) if {name} is string else {name} }}}}"
 
 
 def digest_param(description: str) -> Param:
@@ -73,7 +108,7 @@ def gated_run(kind: str, why: str, day: date | str, cluster: str, what: str, **c
     """
     named = {"trigger_dag_id": dag_for(kind, cluster), "trigger_run_id": f"{why}__{day}__{cluster}__{what}"}
     note = f"{kind} on {cluster}, for {why} {what} of {day}: {waits_for(kind, cluster)}"
-    return {**named, "note": note, "conf": {"cluster": cluster, **conf}}
+    return {**named, "note": note[:NOTE_LETTERS_MAX], "conf": {"cluster": cluster, **conf}}
 
 
 def waits_for(kind: str, cluster: str, started_by: str | None = None, clears: int = 0) -> str:
@@ -86,6 +121,12 @@ def waits_for(kind: str, cluster: str, started_by: str | None = None, clears: in
         return f"waits for {policy.who_approves(kind, policy.requester(started_by, clears))}"
     except ControllerCoreError as error:
         return f"waits for an approval, and whose is not known: {error}"
+
+
+@task
+def clusters_to_look_at(cluster: str | None) -> list[str]:
+    """All clusters that the Variable lists, archived ones too, or the one that was named."""
+    return [cluster] if cluster else list(hooks.cluster_names())
 
 
 def batches(names: Sequence[str]) -> list[list[str]]:
@@ -137,8 +178,26 @@ def try_name(context: dict[str, Any]) -> str:
 
 
 def start_name(context: dict[str, Any]) -> str:
-    """Names the tries of a task that nobody asked for anew: a clear raises `max_tries`, a retry and a deferral leave it."""
-    return f"{run_name(context)}:{context['ti'].max_tries}"
+    """Names the tries of a task that nobody asked for anew: a clear raises `max_tries`, a retry and a deferral leave it, and a run that was
+    deleted and made again under its id begins at another time.
+    """
+    return f"{run_name(context)}:{_began(context)}:{context['ti'].max_tries}"
+
+
+def beginning_name(context: dict[str, Any]) -> str:
+    """Names what a run reads anew after each clear, and where it was deleted and made again under its id; a retry finds it by the same name."""
+    return f"{run_name(context)}.{_began(context)}.{context['dag_run'].clear_number + 1}"
+
+
+def is_beginning_of(run: str, name: str) -> bool:
+    """Whether the run, or one of its id that was deleted since, has or had that `beginning_name`; before release 0.2 it was that of the run, or had its date behind it."""
+    return re.fullmatch(rf"{re.escape(run)}(\.\d{{8}}T\d{{12}}\.\d+|\.\d{{4}}-\d\d-\d\d)?", name) is not None
+
+
+def _began(context: dict[str, Any]) -> str:
+    """When the run began, which a retry leaves."""
+    run = context["dag_run"]
+    return f"{run.start_date or run.run_after:%Y%m%dT%H%M%S%f}"
 
 
 def cluster_of_run(context: dict[str, Any]) -> str:
@@ -161,23 +220,27 @@ def day_of(context: dict[str, Any]) -> date:
     """The UTC date that a run is for: its partition key, else that of the snapshots that started it, else its logical date, else when it was due.
 
     Raises:
-        BadInputError: the partition key, which whoever starts a run may write, is no date.
+        BadInputError: the partition key, or what an event of the asset says, is no date: whoever starts a run or makes an event may write them.
     """
-    from kafka_maintenance.operations.errors import BadInputError
-
     run = context["dag_run"]
     key = getattr(run, "partition_key", None)
     if key:
-        try:
-            return date.fromisoformat(key[:10])
-        except ValueError as error:
-            raise BadInputError(
-                f"run {run.run_id!r} of {run.dag_id} not begun: expected a UTC date, YYYY-MM-DD, as its partition key, found {key!r}; "
-                "start a run with such a key, or with none for today"
-            ) from error
+        return _date_in(key, run, "its partition key")
     events = [event for of_asset in (context.get("triggering_asset_events") or {}).values() for event in of_asset]
-    dates = [event.extra["date"] for event in events if event.extra and "date" in event.extra]
+    dates = [str(event.extra["date"]) for event in events if event.extra and "date" in event.extra]
     if dates:
-        return date.fromisoformat(max(dates))
+        return _date_in(max(dates), run, f"the date of the newest event of {SNAPSHOTS.name}")
     moment = getattr(run, "logical_date", None) or run.run_after
     return cast("date", moment.date())
+
+
+def _date_in(text: str, run: Any, what: str) -> date:
+    from kafka_maintenance.operations.errors import BadInputError
+
+    try:
+        return date.fromisoformat(text[:10])
+    except ValueError as error:
+        raise BadInputError(
+            f"run {run.run_id!r} of {run.dag_id} not begun: expected a UTC date, YYYY-MM-DD, as {what}, found {text!r}; "
+            "start a run with such a partition key, or with none for today"
+        ) from error

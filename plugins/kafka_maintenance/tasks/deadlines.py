@@ -55,7 +55,7 @@ def _open_question(context: Mapping[str, Any]) -> str | None:
     if cluster is None:
         return None
     found = asked(hooks.store(), cluster=cluster, run=f"{run['dag_id']}.{run['dag_run_id']}")
-    if found is None or found.withdrawn or (found.answers and not found.approvals):
+    if found is None or found.withdrawn or found.rule is not None or (found.answers and not found.approvals):
         return None
     kind, requester = str(found.question["kind"]), found.question["requester"]
     verdict = hooks.policy_for(cluster).verdict(kind, requester, found.approvals)

@@ -93,14 +93,14 @@ def all_clusters_reported(reports: list[dict[str, Any]]) -> None:
 @task(multiple_outputs=False)
 def plan_drain(cluster: str | None, plan: str | None, act: bool) -> dict[str, Any]:  # noqa: FBT001 - a DAG param
     """The forced re-election of the controller of one cluster; skipped unless the run was told to act on it."""
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans import drain
 
     if not act or not cluster:
         raise AirflowSkipException("report only: start a run with `cluster` and `act` to have a plan made")
     if plan:
         return stored("drain_isr_notifications", cluster, plan)
     settings = hooks.cluster(cluster)
-    made = planning.plan_drain(
+    made = drain.plan_drain(
         hooks.store(),
         cluster,
         zookeeper=settings.address,

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 )
 def clusters_to_rehearse(only: list[str] | None) -> list[str]:
     """One without a snapshot is among them: its own rehearsal says so."""
-    return only or list(hooks.live_names())
+    return list(dict.fromkeys(only or hooks.live_names()))
 
 
 @task(

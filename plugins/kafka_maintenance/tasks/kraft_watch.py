@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator, Context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name
+from kafka_maintenance.tasks.common import beginning_name, brokers_of, context_of_run
 from kafka_maintenance.tasks.snapshots import snapshot_of_run
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 @task(multiple_outputs=False)
 def snapshot_of_phase(cluster: str, moment: str) -> dict[str, Any]:
-    """The cluster's snapshot before or after a phase of its migration; a second try finds that of the first."""
-    found = snapshot_of_run(cluster, f"{run_name(context_of_run())}.{moment}")
+    """The cluster's snapshot before or after a phase of its migration; a retry finds that of the first try, a clear takes another one."""
+    found = snapshot_of_run(cluster, f"{beginning_name(context_of_run())}.{moment}")
     return {name: found[name] for name in ("cluster", "date", "snapshot")}
 
 
@@ -83,12 +83,12 @@ def _judged(
     known: "Cluster", brokers: "BrokersAsked | None", metadata_log: str | None, before: dict[str, Any]
 ) -> "Judgement":
     from kafka_maintenance.operations.kraft.brokers_say import ask_topics
-    from kafka_maintenance.operations.kraft.drift import read_log
+    from kafka_maintenance.operations.kraft.drift import LogReader
     from kafka_maintenance.operations.kraft.watch import look, settled, watch
     from kafka_maintenance.tasks.triggers import tree_before
 
-    says = read_log(Path(metadata_log), _TOOLS_OF) if metadata_log else None
+    log = LogReader(Path(metadata_log), _TOOLS_OF) if metadata_log else None
     since = tree_before(known.name, before["date"], before["snapshot"])
     ask = None if brokers is None else lambda: ask_topics(brokers)
-    judged = watch(lambda: look(known.address, datetime.now(UTC)), lambda: time.sleep(_PAUSE_S), says, since, ask)
+    judged = watch(lambda: look(known.address, datetime.now(UTC)), lambda: time.sleep(_PAUSE_S), log, since, ask)
     return settled(judged)

@@ -8,20 +8,24 @@
 import json
 import logging
 import os
-import urllib.request
 from collections.abc import Mapping, Sequence
+from contextvars import copy_context
 from copy import copy
 from importlib import import_module
+from threading import Thread
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from airflow.sdk import BaseNotifier
 
+from kafka_maintenance.operations.webhook import post_json
 from kafka_maintenance.tasks.settings import SettingsError
 
 WEBHOOK_VARIABLE: Final = "KAFKA_MAINTENANCE_ALERT_WEBHOOK"
 NOTIFIERS_VARIABLE: Final = "KAFKA_MAINTENANCE_NOTIFIERS"
 TIMEOUT_S: Final = 10.0
+WAIT_S: Final = 60.0
+"""How long a task waits until one notifier has told it: a company's own code may have no time limit, and gates and executions wait for it."""
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +45,8 @@ class WebhookNotifier(BaseNotifier):
         """Called by Airflow. What is not delivered is logged, and nothing else: the task's own state says the rest."""
         document = message_of(context)
         try:
-            request = urllib.request.Request(  # noqa: S310 - the scheme was checked
-                self.url, json.dumps(document).encode(), {"Content-Type": "application/json"}, method="POST"
-            )
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - as above
-                log.info("told %s: %s", urlsplit(self.url).hostname, document["text"])
+            post_json(self.url, json.dumps(document).encode(), TIMEOUT_S)
+            log.info("told %s: %s", urlsplit(self.url).hostname, document["text"])
         except OSError as error:
             log.warning("not told %s: %s: %s", urlsplit(self.url).hostname, error, document["text"])
 
@@ -70,8 +71,8 @@ def ring(
 ) -> None:
     """Tells everybody who is to know; their templates may name `message`, which is the text of `message_of`.
 
-    Who cannot tell it is logged, and keeps nobody else from being told and no task from its work. Each time it is a copy that tells: a
-    notifier of Airflow renders its templates in place, so that the next alarm of the same process would read as the first.
+    Who cannot tell it, or not within `WAIT_S`, is logged, and keeps nobody else from being told and no task from its work. Each time it is a
+    copy that tells: a notifier of Airflow renders its templates in place, so that the next alarm of the same process would read as the first.
 
     Args:
         context: of the task, or of a deadline alert.
@@ -81,10 +82,20 @@ def ring(
     told = dict(context) if alarm is None else {**context, "alarm": alarm}
     told["message"] = message_of(told)["text"]
     for notifier in NOTIFIERS if notifiers is None else notifiers:
-        try:
-            copy(notifier)(dict(told))
-        except Exception:  # whatever a company's own code raises
-            log.exception("not told by %s: %s", type(notifier).__name__, told["message"])
+        telling = Thread(target=copy_context().run, args=(_tell, notifier, told), daemon=True)
+        telling.start()
+        telling.join(WAIT_S)
+        if telling.is_alive():
+            log.error(
+                "not told by %s within %g s, and not waited for: %s", type(notifier).__name__, WAIT_S, told["message"]
+            )
+
+
+def _tell(notifier: BaseNotifier, told: Mapping[str, Any]) -> None:
+    try:
+        copy(notifier)(dict(told))
+    except Exception:  # whatever a company's own code raises
+        log.exception("not told by %s: %s", type(notifier).__name__, told["message"])
 
 
 def notifiers_from(environment: Mapping[str, str]) -> list[BaseNotifier]:

@@ -8,7 +8,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name, try_name
+from kafka_maintenance.tasks.common import beginning_name, brokers_of, context_of_run, run_name, try_name
 from kafka_maintenance.tasks.lineage import snapshot_of_plan, tell_lineage
 from kafka_maintenance.tasks.snapshots import named_snapshot, snapshot_of_run
 
@@ -23,13 +23,11 @@ log = logging.getLogger(__name__)
 def snapshot_to_plan(cluster: str, plan: str | None) -> dict[str, str] | None:
     """Date and id of a snapshot made for this run; None where a stored plan is named, which has its own.
 
-    A run that was cleared gets a fresh one, as the cluster may have changed since; a retry finds that of the first try.
+    A run that was cleared, or made again, gets a fresh one, as the cluster may have changed since; a retry finds that of the first try.
     """
     if plan:
         return None
-    context = context_of_run()
-    run, clears = run_name(context), context["dag_run"].clear_number
-    made = snapshot_of_run(cluster, f"{run}.{clears + 1}" if clears else run)
+    made = snapshot_of_run(cluster, beginning_name(context_of_run()))
     return {"date": made["date"], "snapshot": made["snapshot"]}
 
 
@@ -38,12 +36,12 @@ def plan_elections(
     cluster: str, snapshot: dict[str, str] | None, plan: str | None, election_count_max: int, elections_per_minute: int
 ) -> dict[str, Any]:
     """The elections that give partitions back to their preferred leaders, most imbalanced brokers first."""
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans import elections
 
     if plan:
         return stored("elect_preferred_leaders", cluster, plan)
     what = {"election_count_max": election_count_max, "elections_per_minute": elections_per_minute}
-    return _made(planning.plan_elections, cluster, snapshot, **what)
+    return _made(elections.plan_elections, cluster, snapshot, **what)
 
 
 @task(multiple_outputs=False)
@@ -64,7 +62,7 @@ def plan_reassignment(
     """
     from controller_core.plans.headroom import throttle_or_headroom
     from kafka_maintenance.operations.errors import BadInputError
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans import reassignment
     from kafka_maintenance.operations.plans.rollback import plan_rollback
     from kafka_maintenance.operations.plans.sizes import sizes_from_log_dirs
     from spark_jobs.planner.errors import ImpossibleGoalError
@@ -85,7 +83,7 @@ def plan_reassignment(
                 f"nothing planned for {cluster!r}: cancel_running takes back all that Kafka moves, and goals, bootstrap_servers, throttle_bytes_per_s "
                 "or rollback_of given beside it would have no effect; leave them out"
             )
-        return _made(planning.plan_cancel, cluster, snapshot)
+        return _made(reassignment.plan_cancel, cluster, snapshot)
     if rollback_of:
         if goals or bootstrap_servers:
             raise BadInputError(
@@ -101,7 +99,7 @@ def plan_reassignment(
     sizes = None if brokers is None else sizes_from_log_dirs(brokers)
     what: dict[str, Any] = {"goals": wanted, "sizes": sizes, "move_count_max": move_count_max}
     what["throttle_bytes_per_s"] = throttle
-    return _made(planning.plan_reassignment, cluster, snapshot, **what)
+    return _made(reassignment.plan_reassignment, cluster, snapshot, **what)
 
 
 @task(multiple_outputs=False)
@@ -115,20 +113,27 @@ def plan_deletions(
     even_if_used: bool = False,  # noqa: FBT001, FBT002 - a DAG param
 ) -> dict[str, Any]:
     """The deletions of the topics that were asked for, are eligible and unused; the others are named with their reasons."""
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans import deletions
 
     if plan:
         beside = {"topics": topics, "bootstrap_servers": bootstrap_servers, "even_if_used": even_if_used}
         return stored("delete_topics", cluster, plan, **beside)
     brokers = brokers_of(hooks.cluster(cluster), bootstrap_servers)
     what = {"topics": topics, "brokers": brokers, "unused_days": unused_days, "even_if_used": even_if_used}
-    return _made(planning.plan_deletions, cluster, snapshot, **what)
+    return _made(deletions.plan_deletions, cluster, snapshot, **what)
 
 
 def _made(
     make: Callable[..., "StoredPlan | None"], cluster: str, snapshot: dict[str, str] | None, **what: Any
 ) -> dict[str, Any]:
-    """A new plan from a snapshot, summed up."""
+    """A new plan from a snapshot, summed up; raises BadInputError where the snapshot's names are not what `snapshot_to_plan` returns."""
+    from kafka_maintenance.operations.errors import BadInputError
+
+    if snapshot is not None and set(snapshot) != {"date", "snapshot"}:
+        raise BadInputError(
+            f"nothing planned for {cluster!r}: expected date and id of a snapshot from snapshot_to_plan, found {snapshot!r}; it ran before an "
+            "upgrade to 0.2: start a new run; or its output was edited: clear it"
+        )
     version, store = hooks.cluster(cluster).kafka_version, hooks.store()
     manifest = None if snapshot is None else named_snapshot(store, cluster=cluster, **snapshot).uri
     return summed_up(make(store, cluster, manifest=manifest, kafka_version=version, **what), cluster)
@@ -177,11 +182,11 @@ def named(plan: "StoredPlan") -> dict[str, str]:
 def repairs_of(store: "ObjectStore", cluster: str, manifest: str) -> list[dict[str, str]]:
     """The plans that a snapshot calls for, stored; a kind without work has none, and one that is refused says why."""
     from kafka_maintenance.operations.errors import RefusedError
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans import elections, reassignment
 
     version = hooks.cluster(cluster).kafka_version
     found = []
-    for plan_of in (planning.plan_elections, planning.plan_reassignment):
+    for plan_of in (elections.plan_elections, reassignment.plan_reassignment):
         try:
             made = plan_of(store, cluster, manifest=manifest, kafka_version=version)
         except RefusedError as refused:

@@ -8,6 +8,7 @@ starts, and for the first task that needs one; existing ones are left as they ar
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,17 @@ def pool_of(pool: str, conf: Mapping[str, Any] | None, ready: Callable[[str], bo
         return wanted
     ready(pool)
     return pool
+
+
+def is_of_past_date(pool: str, partition_key: str | None, today: date) -> bool:
+    """Whether a task in that pool is a Spark job of a past date: a backfill has many, and the one slot belongs to today's first.
+
+    Args:
+        pool: of the task.
+        partition_key: of its run, which is the UTC date of an analysis; None: of none.
+        today: the UTC date.
+    """
+    return pool == SPARK_POOL and partition_key is not None and partition_key[:10] < today.isoformat()
 
 
 def pool_ready(name: str) -> bool:

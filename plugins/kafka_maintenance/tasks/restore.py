@@ -48,6 +48,7 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
     Where the target has lost its id, the connection's `bootstrap_servers` are asked which cluster they are.
     """
     from kafka_maintenance.operations.cluster.identity_asked import IdentityUnknownError
+    from kafka_maintenance.operations.errors import BadInputError
     from kafka_maintenance.operations.kraft.repairs import repairs_of
     from kafka_maintenance.operations.restore.content import RestoreScope
     from kafka_maintenance.operations.restore.document import find_restore
@@ -65,13 +66,17 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
         } | texts
         if scope["kraft_repairs"]:
             wanted |= repairs_of(store, manifest, brokers_stopped=scope["brokers_stopped"])
+        try:
+            restored = RestoreScope(**wanted)
+        except ValueError as error:
+            raise BadInputError(str(error)) from error  # which is not tried again
         target = hooks.cluster_to_write(cluster)
         plan_for = partial(
             planned,
             store=store,
             manifest=manifest,
             target=target.address,
-            scope=RestoreScope(**wanted),
+            scope=restored,
             key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         )
         try:

@@ -24,7 +24,7 @@ def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[
     Raises:
         BadInputError: no brokers can be started for `brokers`; names the clusters that would do.
     """
-    names = only or hooks.cluster_names()
+    names = tuple(dict.fromkeys(only or hooks.cluster_names()))
     versions = {
         name: found.kafka_version
         for name in names

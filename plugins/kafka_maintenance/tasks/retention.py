@@ -34,12 +34,6 @@ KEEP: Final = {name: given(f"keep_{name}") for name in ("last", "daily", "weekly
 log = logging.getLogger(__name__)
 
 
-@task
-def clusters_to_judge(cluster: str | None) -> list[str]:
-    """All clusters that the Variable lists, archived ones too, or the one that was named."""
-    return [cluster] if cluster else list(hooks.cluster_names())
-
-
 @task(
     execution_timeout=SETTINGS.cluster_timeout,
     multiple_outputs=False,

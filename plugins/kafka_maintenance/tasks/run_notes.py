@@ -14,6 +14,7 @@ from airflow.listeners import hookimpl
 from sqlalchemy import inspect
 
 from kafka_maintenance.operations.gate.airflow_record import GATE_TASK
+from kafka_maintenance.tasks.common import NOTE_LETTERS_MAX
 
 KINDS: Final = {
     "delete_topics": "delete_topics",
@@ -34,8 +35,6 @@ _OURS: Final = re.compile(
     rf"(?P<run>(?P<kind>{'|'.join({*KINDS, *KINDS.values()})}) on (?P<cluster>[^\s,]+), .*?): (?:{_WAITS}|{_ENDED}|{_FAILED})\b.*",
     re.DOTALL,
 )
-_LETTERS_MAX: Final = 1000
-"""What Airflow's database holds of a note."""
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +76,7 @@ def _write(dag_run: Any, note: Callable[[], str | None]) -> None:
     try:
         text = note()
         if text is not None:
-            dag_run.note = text[:_LETTERS_MAX]
+            dag_run.note = text[:NOTE_LETTERS_MAX]
     except Exception:
         log.exception("run %s of %s has no note", dag_run.run_id, dag_run.dag_id)
 
@@ -105,7 +104,8 @@ def _with_end(dag_run: Any, how: str) -> str | None:
     tasks = {each.task_id: each for each in dag_run.task_instances if each.map_index < 0}
     failed = sorted({each.task_id for each in dag_run.task_instances if each.state == "failed"})
     changed = [f"{name} {tasks[name].state}" for name in _CHANGING if name in tasks and tasks[name].try_number]
-    what = f"{changed[0]}, its receipt is on the page Plan of this run" if changed else "nothing was changed"
+    receipt = "its receipt, if it wrote one," if {*failed} & {*_CHANGING} else "its receipt"
+    what = f"{changed[0]}, {receipt} is on the page Plan of this run" if changed else "nothing was changed"
     at = f" at {', '.join(failed)}" if failed else ""
     return f"{ours['run']}: {how}{at}: {_answer(tasks.get(GATE_TASK))}; {what}"
 

@@ -8,12 +8,28 @@ import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
+
+from croniter import CroniterError, croniter
+
+from controller_core.plans.rules import is_whole_number
+from kafka_maintenance.connections.clusters import ALARM_SEVERITIES
 
 PREFIX = "KAFKA_MAINTENANCE_"
 AFTER_SNAPSHOTS = "snapshots"
 """In the place of the analysis' cron: it runs when the snapshots of a date are announced."""
+
+_TEXTS: Final = {
+    "alarm_severity": ("|".join(ALARM_SEVERITIES), f"one of {', '.join(ALARM_SEVERITIES)}"),
+    "driver_memory": (r"[1-9]\d*[kmgtKMGT]", "a number with a unit of Java, k, m, g or t, such as '2g'"),
+}
+"""Of a setting that is a text: what it may be, and how a message says so."""
+_SECONDS_MAX: Final = 366 * 86400
+"""A time limit of more is none, and so many seconds before or after today may be no date."""
+_COUNT_MAX: Final = 100_000
+"""Of days, weeks or months: beyond it lies no date."""
 
 
 class SettingsError(ValueError):
@@ -49,6 +65,7 @@ class Settings:
     poke_interval_s: int = 30
     patience_s: int = 2
     wake_after_s: int = 900
+    busy_wait_s: int = 12 * 3600
     drain_age_min_s: int = 600
     alarm_severity: str = "critical"
     cluster_dags: tuple[str, ...] = ()
@@ -75,12 +92,35 @@ class Settings:
         """How long one try of the Spark job may take: Spark waits without end for a cluster that has no free worker."""
         return timedelta(seconds=self.analysis_timeout_s)
 
+    def cron(self, name: str) -> str:
+        """When the DAG runs whose cron has that name. It is checked here, so that a wrong one keeps no other DAG from being read.
+
+        Raises:
+            SettingsError: it has not five fields, cannot be read, or names no moment that ever comes.
+        """
+        text: str = getattr(self, f"{name}_cron")
+        if not is_cron(text) and (name, text) != ("analysis", AFTER_SNAPSHOTS):
+            raise SettingsError(
+                f"{PREFIX}{name.upper()}_CRON not read: expected a cron of five fields such as '30 1 * * *', found {text!r}; this DAG is "
+                "not read until it is corrected"
+            )
+        return text
+
+
+def is_cron(text: str) -> bool:
+    """Whether the text has five fields and names moments that come."""
+    try:
+        return len(text.split()) == 5 and bool(croniter(text, datetime.now(UTC)).get_next())  # noqa: PLR2004 - a cron's
+    except CroniterError:
+        return False
+
 
 def settings_from(environment: Mapping[str, str]) -> Settings:
     """The settings that `environment` gives; what it does not name keeps its default.
 
     Raises:
-        SettingsError: a number is not a whole one, or not positive where it must be, a cron has not five fields, or a name is none.
+        SettingsError: a number is not a whole one, or 0 where that is not the default, or beyond all sense, or a text or a name is none. A cron is
+            told by its DAG (`Settings.cron`).
     """
     found: dict[str, str | int | Path | tuple[str, ...] | None] = {}
     for name, default in _defaults().items():
@@ -90,19 +130,19 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
             continue
         match default:
             case int() if name.startswith("keep_"):
-                found[name] = _count(variable, text, low=1 if name == "keep_last" else 0)
+                low = 1 if name == "keep_last" else 0
+                found[name] = _number(variable, text, "how many to keep", low, _COUNT_MAX)
             case int():
-                found[name] = _positive(variable, text)
-            case _ if name == "analysis_cron" and text == AFTER_SNAPSHOTS:
-                found[name] = text
+                high = 99 if name.endswith("_percent") else _SECONDS_MAX
+                found[name] = _number(variable, text, "a whole number", min(default, 1), high)
             case Path() | None:
                 found[name] = Path(text)
             case tuple():
                 found[name] = _names(variable, text)
             case _ if name.endswith("_cron"):
-                found[name] = _cron(variable, text)
-            case _:
                 found[name] = text
+            case _:
+                found[name] = _text(variable, text, *_TEXTS[name])
     return Settings(**found)  # type: ignore[arg-type]  # each value was made from the type of its default
 
 
@@ -111,16 +151,10 @@ def _defaults() -> dict[str, str | int | Path | tuple[str, ...] | None]:
     return {name: getattr(defaults, name) for name in Settings.__dataclass_fields__}
 
 
-def _positive(variable: str, text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise SettingsError(f"{variable} not read: expected a whole number above 0, found {text!r}")
-    return int(text)
-
-
-def _count(variable: str, text: str, *, low: int) -> int:
-    if not text.isdecimal() or int(text) < low:
+def _number(variable: str, text: str, what: str, low: int, high: int) -> int:
+    if not is_whole_number(text, low, high):
         raise SettingsError(
-            f"{variable} not read: expected how many to keep, {low} or more, found {text!r}; correct it"
+            f"{variable} not read: expected {what}, {low} or more, {high} at most, found {text!r}; correct it"
         )
     return int(text)
 
@@ -132,9 +166,9 @@ def _names(variable: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _cron(variable: str, text: str) -> str:
-    if len(text.split()) != 5:  # noqa: PLR2004 - a cron has five fields
-        raise SettingsError(f"{variable} not read: expected a cron of five fields such as '30 1 * * *', found {text!r}")
+def _text(variable: str, text: str, pattern: str, expected: str) -> str:
+    if not re.fullmatch(pattern, text):
+        raise SettingsError(f"{variable} not read: expected {expected}, found {text!r}; correct it")
     return text
 
 

@@ -12,9 +12,11 @@ from kafka_maintenance.tasks.common import (
     CLUSTER_LABEL,
     SNAPSHOTS,
     WHATEVER_SUCCEEDED,
+    beginning_name,
     brokers_of,
     context_of_run,
     day_of,
+    is_beginning_of,
     label,
     run_name,
 )
@@ -48,12 +50,11 @@ def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, An
     label(cluster)
     context = context_of_run()
     day, today = day_of(context), datetime.now(UTC).date()
-    run = run_name(context)
-    found = (
-        snapshot_of_run(cluster, run, new_cluster_id=new_cluster_id)
-        if day == today
-        else stored_snapshot(cluster, day, run)
-    )
+    # a run that was never cleared has none but its own: what lies there under its id is of one that was deleted since
+    again = day != today or context["dag_run"].clear_number > 0
+    found = stored_snapshot(cluster, day, run_name(context)) if again else None
+    if found is None and day == today:
+        found = snapshot_of_run(cluster, beginning_name(context), new_cluster_id=new_cluster_id)
     if found is None:
         raise AirflowSkipException(
             f"cluster {cluster!r}: no snapshot taken, the date {day} is over (today is {today} UTC); "
@@ -136,12 +137,12 @@ def snapshot_of_run(cluster: str, run: str, *, new_cluster_id: bool = False) -> 
 
 
 def stored_snapshot(cluster: str, day: date, run: str) -> dict[str, Any] | None:
-    """What the run stored of `cluster` in its date, or None; of one that cannot be read nobody knows whose it is: it raises."""
+    """What the run stored last of `cluster` in its date, or None; of one that cannot be read nobody knows whose it is: it raises."""
     from kafka_maintenance.operations.snapshots.catalog import manifest_keys, readable_snapshots
 
     store = hooks.store()
     found, unusable = readable_snapshots(store, manifest_keys(store, cluster, day))
-    own = [manifest for manifest in found if manifest.run_id == run]
+    own = [manifest for manifest in found if is_beginning_of(run, manifest.run_id)]
     if unusable and not own:
         raise unusable[0]
     return _told(own[-1]) if own else None

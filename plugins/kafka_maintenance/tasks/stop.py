@@ -20,11 +20,19 @@ log = logging.getLogger(__name__)
 )
 def ask_to_stop(cluster: str, plan: str | None, reason: str) -> dict[str, Any]:
     """The plan that was asked to stop, and the last line of its record."""
-    from kafka_maintenance.operations.apply.executions import plan_under_way, record_of, request_stop, timeline
+    from kafka_maintenance.operations.apply.executions import (
+        plan_under_way,
+        record_of,
+        refuse_to_stop,
+        request_stop,
+        timeline,
+    )
 
     context, store = context_of_run(), hooks.store()
     digest = plan or plan_under_way(hooks.cluster(cluster).address, cluster)
-    lines = timeline(record_of(store, cluster, digest))
+    events = record_of(store, cluster, digest)
+    refuse_to_stop(cluster, digest, events)
+    lines = timeline(events)
     asked = f"{requester_of(context) or 'nobody by name'} in run {run_name(context)}"
     request_stop(store, cluster, digest, by=asked, reason=reason, now=datetime.now(UTC))
     log.info(

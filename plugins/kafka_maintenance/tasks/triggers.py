@@ -14,6 +14,7 @@ from controller_core.model.errors import ControllerCoreError
 from controller_core.plans.plan import Plan
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.record.receipts import Event
+from kafka_maintenance.tasks.airflow_versions import TRANSIENT_ERRORS
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ class LookingTrigger(BaseTrigger):
     Attributes:
         arguments: names of the arguments, each an attribute, that make the same trigger elsewhere.
         time_over: the reason when the time is over.
+        nobody_answers: the last look found a server away: a worker that is woken now finds no more, and its tries are counted.
     """
 
     arguments: ClassVar[tuple[str, ...]]
     time_over: ClassVar[str]
+    nobody_answers = False
     look_every_s: float
     wake_after_s: float
 
@@ -50,7 +53,7 @@ class LookingTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event, with the reason."""
         until_s, reason = monotonic() + self.wake_after_s, await sync_to_async(self._look)()
-        while reason is None and monotonic() < until_s:
+        while reason is None and (self.nobody_answers or monotonic() < until_s):
             await asyncio.sleep(self.look_every_s)
             reason = await sync_to_async(self._look)()
         yield TriggerEvent(reason or self.time_over)  # type: ignore[no-untyped-call]
@@ -121,20 +124,19 @@ def tree_before(cluster: str, date: str, snapshot: str) -> "Tree":
     return tree_of(read_raw(store, named_snapshot(store, cluster=cluster, date=date, snapshot=snapshot)))
 
 
-class ExecutionTrigger(LookingTrigger):
-    """Waits until a step that Kafka works at, or that waits for its change window, wants its run again. Names only: plan, store and cluster are looked up here.
+class PlanTrigger(LookingTrigger):
+    """Looks at a cluster for the run of a plan. Names only: plan, store and cluster are looked up here.
 
     Args:
         cluster: connection id.
         kind: of the plan.
         digest: of the plan, 64 hex digits.
-        step: its number from 0 on.
         look_every_s: how often the cluster is looked at.
-        wake_after_s: when the run is woken in any case: it records how far the step is, and says when it is stuck.
+        wake_after_s: when the run is woken in any case.
     """
 
-    arguments = ("cluster", "kind", "digest", "step", "look_every_s", "wake_after_s")
-    time_over = "time to record how far the step is"
+    arguments: ClassVar[tuple[str, ...]] = ("cluster", "kind", "digest", "look_every_s", "wake_after_s")
+    _plan: Plan | None = None
 
     def __init__(
         self,
@@ -142,42 +144,97 @@ class ExecutionTrigger(LookingTrigger):
         cluster: str,
         kind: str,
         digest: str,
-        step: int,
         look_every_s: float = LOOK_EVERY_S,
         wake_after_s: float = SETTINGS.wake_after_s,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.cluster, self.kind, self.digest, self.step = cluster, kind, digest, step
+        self.cluster, self.kind, self.digest = cluster, kind, digest
         self.look_every_s, self.wake_after_s = look_every_s, wake_after_s
-        self._left: tuple[Plan, Sequence[Event]] | None = None
 
     def _look(self) -> str | None:
         """Why the run is wanted; None where it is not, or where nobody answers: the next look may tell."""
+        from kafka_maintenance.operations.plans.store import plan_named
+
+        self.nobody_answers = False
+        try:
+            self._plan = self._plan or plan_named(
+                hooks.store(), cluster=self.cluster, kind=self.kind, digest=self.digest
+            )
+            return self._wanted(self._plan)
+        except ControllerCoreError as error:
+            self.nobody_answers = isinstance(error, TRANSIENT_ERRORS)
+            log.warning("%s of plan %s on %r not looked at: %s", self._awaited(), self.digest, self.cluster, error)
+            return None
+
+    def _wanted(self, plan: Plan) -> str | None:
+        """As of `_look`, of the plan; raises where nobody answers."""
+        raise NotImplementedError
+
+    def _awaited(self) -> str:
+        """What of the plan waits, for a line of the log."""
+        raise NotImplementedError
+
+
+class TurnTrigger(PlanTrigger):
+    """Waits until another run or another tool is no longer at work on a cluster, or another one is.
+
+    It wakes its run now and then: whether its approval still counts is said by the store, not by the cluster.
+    """
+
+    time_over = "time to see whether the cluster is still busy"
+    _met: frozenset[tuple[str, bytes]] | None = None
+
+    def _wanted(self, plan: Plan) -> str | None:
+        from kafka_maintenance.operations.apply.parked import in_the_way
+
+        found = in_the_way(plan, self.digest, hooks.cluster(self.cluster).address)
+        self._met = found if self._met is None else self._met
+        return "what was at work on the cluster is over" if not found or found != self._met else None
+
+    def _awaited(self) -> str:
+        return "the turn"
+
+
+class ExecutionTrigger(PlanTrigger):
+    """Waits until a step that Kafka works at, or that waits for its change window, wants its run again.
+
+    It wakes its run now and then, once store and cluster answer: the run records how far the step is, and says when it is stuck.
+
+    Args:
+        step: its number from 0 on.
+        names: as of `PlanTrigger`.
+    """
+
+    arguments = (*PlanTrigger.arguments, "step")
+    time_over = "time to record how far the step is"
+    _events: Sequence[Event] | None = None
+
+    def __init__(self, *, step: int, **names: Any) -> None:
+        super().__init__(**names)
+        self.step = step
+
+    def _wanted(self, plan: Plan) -> str | None:
         from kafka_maintenance.operations.apply.parked import wants_its_run
         from kafka_maintenance.operations.gate.permission import window_closed
         from kafka_maintenance.operations.gate.policy import policy_of
-        from kafka_maintenance.operations.plans.store import find_plan, read_plan
         from kafka_maintenance.operations.record.receipts import read_events
 
-        try:
-            store = hooks.store()
-            if self._left is None:
-                found = find_plan(store, cluster=self.cluster, kind=self.kind, digest=self.digest)
-                self._left = read_plan(store, found.uri), read_events(store, self.cluster, self.digest)
-            plan, events = self._left
-            policy, address = policy_of(self.cluster), hooks.cluster(self.cluster).address
-            run = events[-1].run if events else None
-            return wants_its_run(
-                store,
-                plan,
-                self.digest,
-                self.step,
-                address,
-                events,
-                window=lambda: window_closed(
-                    store, kind=self.kind, cluster=self.cluster, run=run, policy=policy, now=datetime.now(UTC)
-                ),
-            )
-        except ControllerCoreError as error:
-            log.warning("step %s of plan %s on %r not looked at: %s", self.step + 1, self.digest, self.cluster, error)
-            return None
+        store = hooks.store()
+        if self._events is None:
+            self._events = read_events(store, self.cluster, self.digest)
+        policy, address = policy_of(self.cluster), hooks.cluster(self.cluster).address
+        run = self._events[-1].run if self._events else None
+        return wants_its_run(
+            store,
+            plan,
+            self.digest,
+            self.step,
+            address,
+            self._events,
+            window=lambda: window_closed(
+                store, kind=self.kind, cluster=self.cluster, run=run, policy=policy, now=datetime.now(UTC)
+            ),
+        )
+
+    def _awaited(self) -> str:
+        return f"step {self.step + 1}"

@@ -20,11 +20,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
 
 def test_the_schedule_of_the_snapshot_fires_by_itself(live, scheduled_snapshot):
-    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
     from kafka_maintenance.operations.snapshots.verify import verify_snapshot
+    from tests.visible_snapshots import visible_snapshots
 
     run = f"snapshot_metadata.{scheduled_snapshot}"
-    (manifest,) = [found for found in list_snapshots(live.store, CLUSTER) if found.run_id == run]
+    (manifest,) = [found for found in visible_snapshots(live.store, CLUSTER) if found.run_id.startswith(f"{run}.")]
     assert manifest.consistent
     assert manifest.counts["brokers"] == 3
     assert verify_snapshot(live.store, manifest) == []

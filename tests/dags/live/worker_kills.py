@@ -16,9 +16,9 @@ from pathlib import Path
 
 from kafka_maintenance.demo.airflow_api import RUN_ENDED
 from kafka_maintenance.operations.analysis.published import current_analyses
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from tests.dags.live.stack import CLUSTER, started
 from tests.source_files import ROOT
+from tests.visible_snapshots import visible_snapshots
 
 RUN_TIMEOUT_S = 3600.0
 POLICY = '''\
@@ -131,9 +131,10 @@ def _lose(live, losing, moment):
         lost = f"yes, {moment} it" if killed else "yes, with another task" if tries > 1 else "no process"
         print(f"| `{dag_id}.{task_id}` | {lost} | {tries} | {state} |")
     snapshot, analysis, gated = (f"{dag_id}.{run_id}" for dag_id, run_id in runs.items())
+    taken = [each for each in visible_snapshots(live.store, CLUSTER) if each.run_id.startswith(f"{snapshot}.")]
     receipts = [key for key in live.store.list(f"v1/receipts/cluster={CLUSTER}/") if key.endswith(".json")]
     found = {
-        "snapshots of the run": len([each for each in list_snapshots(live.store, CLUSTER) if each.run_id == snapshot]),
+        "snapshots of the run": len(taken),
         "analyses that count": len(current_analyses(live.store, today)),  # each try publishes, the newest counts
         "plans applied": len({key.split("/")[3] for key in receipts}),
         "leaders": live.leaders(),

@@ -1,5 +1,6 @@
 """The wheel in an Airflow of its own: entry points alone bring provider, pages, policy and, as stubs, the DAGs."""
 
+import errno
 import importlib
 import json
 import os
@@ -171,6 +172,33 @@ def test_install_dags_touches_no_file_of_somebody_else(monkeypatch, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "kafka_maintenance_one.py", "kafka_maintenance_two.py", "theirs.py",
     ]  # fmt: skip
+
+
+WITHOUT_SPARK = """
+import sys
+sys.modules["py4j"] = None
+from kafka_maintenance.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_command_that_needs_no_spark_runs_without_it(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "plugins")))}
+    done = _run(environment, "-c", WITHOUT_SPARK, "stack", "down", "--folder", str(tmp_path / "none"), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_dag_file_that_cannot_be_written_is_named(monkeypatch, tmp_path):
+    from kafka_maintenance.cli import install_dags
+    from kafka_maintenance.operations.errors import BadInputError
+
+    def write_on_a_full_disk(path, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(install_dags, "_dag_modules", lambda: ["one"])
+    monkeypatch.setattr(install_dags, "write_whole", write_on_a_full_disk)
+    with pytest.raises(BadInputError, match=r"kafka_maintenance_one\.py not written: No space left on device"):
+        install_dags.install(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["kafka_maintenance_one.py", "kafka_maintenance_former.py"])

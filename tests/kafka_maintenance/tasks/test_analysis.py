@@ -22,7 +22,7 @@ def test_a_try_removes_from_the_store_what_lost_tries_of_its_run_left(tmp_path, 
     context = {"ti": SimpleNamespace(try_number=3), "dag_run": SimpleNamespace(dag_id="nightly_analysis", run_id="a")}
     runs = ("nightly_analysis.a", "nightly_analysis.a.2", "nightly_analysis.b")
     for run in runs:
-        store.put(f"{UNPUBLISHED}run={run_token(run)}/findings/part-0.parquet", b"")
+        store.put(f"{UNPUBLISHED}date=2026-11-20/run={run_token(run)}/findings/part-0.parquet", b"")
     monkeypatch.setattr(hooks, "store", lambda: store)
     monkeypatch.setattr(analysis, "SETTINGS", replace(analysis.SETTINGS, scratch=tmp_path / "scratch"))
 
@@ -31,5 +31,5 @@ def test_a_try_removes_from_the_store_what_lost_tries_of_its_run_left(tmp_path, 
 
     monkeypatch.setattr(analysis, "_staged", staged)
     with pytest.raises(InterruptedError):
-        analysis.AnalyseOperator(task_id="analyse", choice={}).execute(context)
-    assert store.list(UNPUBLISHED) == [f"{UNPUBLISHED}run={run_token(runs[2])}/findings/part-0.parquet"]
+        analysis.AnalyseOperator(task_id="analyse", choice={"date": "2026-11-21"}).execute(context)
+    assert store.list(UNPUBLISHED) == [f"{UNPUBLISHED}date=2026-11-20/run={run_token(runs[2])}/findings/part-0.parquet"]

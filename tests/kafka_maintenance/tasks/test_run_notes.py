@@ -97,8 +97,12 @@ def test_a_deletion_whose_run_was_cleared_waits_for_two(clears, approvals):
 
 
 def test_a_note_is_as_short_as_airflow_can_hold(monkeypatch, tmp_path):
+    from kafka_maintenance.tasks.common import gated_run
+
     monkeypatch.setenv("KAFKA_MAINTENANCE_POLICY", str(tmp_path / ("gone" * 400)))
     assert len(_noted("move_leaders", {"cluster": "blue"})) == 1000
+    opened = gated_run("move_leaders", "nightly", "2026-11-21", "blue", "a" * 12)
+    assert (len(opened["note"]), opened["conf"]) == (1000, {"cluster": "blue"})
 
 
 def test_a_policy_that_cannot_be_read_is_named_and_the_run_starts(monkeypatch, tmp_path):

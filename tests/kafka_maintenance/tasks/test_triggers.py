@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
-from controller_core.model.errors import ZooKeeperUnreachableError
+from controller_core.model.errors import StoreUnreachableError, ZooKeeperUnreachableError
 from kafka_maintenance.operations.apply.executions import request_stop
 from kafka_maintenance.operations.errors import StillUnderWayError
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, moves, planned
@@ -46,6 +46,27 @@ def test_it_is_made_again_from_what_is_stored(waiting):
     assert set(arguments) == {"cluster", "kind", "digest", "step", "look_every_s", "wake_after_s"}
 
 
+def test_a_turn_is_waited_for_by_what_is_stored_and_one_that_cannot_be_looked_for_waits(waiting, monkeypatch):
+    from kafka_maintenance.tasks.triggers import TurnTrigger
+
+    names = {"cluster": "demo", "kind": "reassign_partitions", "digest": waiting.plan.digest}
+    turn = TurnTrigger(**names, look_every_s=0.01, wake_after_s=30.0)
+    assert TurnTrigger(**turn.serialize()[1]).serialize() == turn.serialize()
+    assert turn._look() is None, "a request stands"
+    monkeypatch.setattr(waiting.hooks, "cluster", no_answer)
+    assert (turn._look(), turn.nobody_answers) == (None, True)
+    monkeypatch.setattr(waiting.hooks, "cluster", lambda _: SimpleNamespace(address=waiting.world.zookeeper()))
+    waiting.world.wake()
+    assert event_of(turn) == "what was at work on the cluster is over"
+    other = TurnTrigger(**names, wake_after_s=0.0)
+    monkeypatch.setattr(waiting.hooks, "store", MemoryStore)
+    assert event_of(other) == "time to see whether the cluster is still busy"
+
+
+def no_answer(_):
+    raise ZooKeeperUnreachableError("no answer")
+
+
 def test_it_ends_when_kafka_has_finished(waiting):
     waiting.world.wake()
     assert event_of(waiting.trigger) == "Kafka has finished the step"
@@ -61,8 +82,12 @@ def test_it_ends_now_and_then_so_that_progress_is_recorded(waiting):
     assert event_of(waiting.trigger) == "time to record how far the step is"
 
 
-def test_who_does_not_answer_is_asked_again(waiting, monkeypatch):
-    answers = iter([ZooKeeperUnreachableError("no answer"), None])
+@pytest.mark.parametrize("wake_after_s", [0.0, 30.0])
+@pytest.mark.parametrize("away", [ZooKeeperUnreachableError("no answer"), StoreUnreachableError("no answer")])
+def test_who_does_not_answer_is_asked_again_and_no_worker_is_woken_before(waiting, monkeypatch, away, wake_after_s):
+    """A worker would find the same, and after some tries its task would fail, though the plan was begun."""
+    waiting.trigger.wake_after_s = wake_after_s
+    answers = iter([away, away, None])
 
     def cluster(_):
         if (error := next(answers, None)) is not None:
@@ -72,6 +97,12 @@ def test_who_does_not_answer_is_asked_again(waiting, monkeypatch):
 
     monkeypatch.setattr(waiting.hooks, "cluster", cluster)
     assert event_of(waiting.trigger) == "Kafka has finished the step"
+
+
+def test_a_worker_is_woken_to_say_what_is_wrong_with_a_plan_that_is_gone(waiting, monkeypatch):
+    waiting.trigger.wake_after_s = 0.0
+    monkeypatch.setattr(waiting.hooks, "store", MemoryStore)
+    assert event_of(waiting.trigger) == "time to record how far the step is"
 
 
 def test_plan_and_record_are_read_once(waiting, monkeypatch):
