@@ -13,15 +13,16 @@ from kafka_maintenance.cli.arguments import (
     add_store_arguments,
     approver_of,
     done,
-    positive,
     show,
     store_of,
     tell,
+    whole_number,
 )
 from kafka_maintenance.cli.terminal import Table
 from spark_jobs.severities import SEVERITIES
 
 _COLUMNS: Final = ("severity", "", "cluster", "kind", "subject", "detail", "acknowledged")
+_DAYS_MAX: Final = 3650
 
 
 def add_parsers(commands: Any) -> None:
@@ -49,7 +50,9 @@ def add_parsers(commands: Any) -> None:
     known.add_argument("kind", metavar="KIND", help="of the findings, e.g. broker_down")
     known.add_argument("--topic", metavar="NAME", help="of this topic only")
     known.add_argument("--reason", metavar="TEXT", required=True, help="why they may stand")
-    known.add_argument("--days", metavar="N", type=positive, default=7, help="for how long (default: %(default)s)")
+    known.add_argument(
+        "--days", metavar="N", type=whole_number(1, _DAYS_MAX), default=7, help="for how long (default: %(default)s)"
+    )
     add_cluster_argument(known)
     add_store_arguments(known)
     add_approver_argument(known)

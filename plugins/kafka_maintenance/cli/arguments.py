@@ -9,7 +9,7 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from enum import IntEnum
 from pathlib import Path
@@ -29,19 +29,21 @@ from controller_core.model.errors import (
     ObjectMissingError,
     PlanAlteredError,
     SnapshotKeyError,
+    StoreAddressError,
     TlsSettingsError,
     UnknownFormatError,
     UnknownVersionError,
     ZooKeeperFileError,
 )
 from controller_core.plans.headroom import Headroom, throttle_or_headroom
-from controller_core.plans.rules import Throttle
+from controller_core.plans.rules import LONG_MAX, Throttle, is_whole_number
 from kafka_maintenance.cli.named_files import json_object
 from kafka_maintenance.cli.terminal import Table, on_terminal, print_markdown, print_table
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 
 STORE_VARIABLE: Final = "KAFKA_MAINTENANCE_STORE"
+_SHOWN_MAX: Final = 40  # characters of an argument that is no number
 PASSWORD_VARIABLE: Final = "KAFKA_MAINTENANCE_ZOOKEEPER_PASSWORD"  # noqa: S105 - the name of a variable, no password
 
 
@@ -67,6 +69,7 @@ _BAD_INPUT: Final = (
     NotKafkaTreeError,
     ObjectMissingError,
     SnapshotKeyError,
+    StoreAddressError,
     TlsSettingsError,
     UnknownFormatError,
     UnknownVersionError,
@@ -328,18 +331,21 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value not in ([], {})}
 
 
-def natural(text: str) -> int:
-    """A whole number from 0 on, as an argument."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
-    return int(text)
+def whole_number(least: int, most: int = LONG_MAX) -> Callable[[str], int]:
+    """An argument that is a whole number from `least` to `most`."""
+
+    def read(text: str) -> int:
+        if not is_whole_number(text, least, most):
+            wanted = f"from {least} on" if most == LONG_MAX else f"from {least} to {most}"
+            found = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+            raise argparse.ArgumentTypeError(f"expected a whole number {wanted}, found {found!r}")
+        return int(text)
+
+    return read
 
 
-def positive(text: str) -> int:
-    """A whole number from 1 on, as an argument."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
-    return int(text)
+natural: Final = whole_number(0)
+positive: Final = whole_number(1)
 
 
 def wants_json(arguments: argparse.Namespace) -> bool:

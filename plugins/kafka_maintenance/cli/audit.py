@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from kafka_maintenance.cli.arguments import (
     done,
     show,
     store_of,
+    tell,
     wants_json,
 )
+from kafka_maintenance.cli.command_parser import PROGRAM
 from kafka_maintenance.operations.errors import BadInputError
 
 
@@ -38,9 +41,11 @@ def add_parsers(commands: Any) -> None:
         "--public-keys",
         metavar="FILE",
         type=Path,
-        help="PEM; whose signatures count (default: signatures are not checked)",
+        help="PEM; whose signatures count (default: $KAFKA_MAINTENANCE_AUDIT_PUBLIC_KEYS; without both, signatures are not checked)",
     )
-    verify.add_argument("--head", metavar="HASH", help="of an entry seen earlier, which must still be there")
+    verify.add_argument(
+        "--head", metavar="HASH", type=_entry_hash, help="of an entry seen earlier, which must still be there"
+    )
     export = actions.add_parser("export", help="print the chain", description="Prints one JSON line per entry.")
     keygen = actions.add_parser(
         "keygen", help="make a key that signs", description="Makes an Ed25519 key: FILE and FILE.pub."
@@ -70,14 +75,29 @@ def add_parsers(commands: Any) -> None:
     withdraw.set_defaults(run=_withdraw)
 
 
+def _entry_hash(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise argparse.ArgumentTypeError(
+            f"expected the 64 hex digits that `audit verify` prints as head, found {text[:80]!r}"
+        )
+    return text
+
+
 def _verify(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.record.audit import Keys, audit_findings, read_public_keys
+    from kafka_maintenance.operations.record.audit import (
+        PUBLIC_KEYS_VARIABLE,
+        Keys,
+        audit_findings,
+        chain_prefix,
+        read_public_keys,
+    )
     from kafka_maintenance.operations.snapshots.catalog import require_cluster
 
-    keys = Keys() if arguments.public_keys is None else Keys(public=read_public_keys(arguments.public_keys))
+    named = arguments.public_keys or os.environ.get(PUBLIC_KEYS_VARIABLE)
+    keys = Keys(public=read_public_keys(Path(named)) if named else None)
     store = store_of(arguments)
     count, head, findings = audit_findings(store, arguments.cluster, keys=keys, head=arguments.head)
-    if not (count or findings):
+    if not count and all(each.key == chain_prefix(arguments.cluster) for each in findings):
         require_cluster(store, arguments.cluster)
     signatures = "signatures not checked" if keys.public is None else "signatures checked"
     text = f"{count} entries, {signatures}, head {head}"
@@ -89,19 +109,26 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.record.audit import entries
+    from kafka_maintenance.operations.record.audit import entries, is_document
     from kafka_maintenance.operations.snapshots.catalog import require_cluster
 
     store = store_of(arguments)
     chain = list(entries(store, arguments.cluster))
     if not chain:
         require_cluster(store, arguments.cluster)
+    sound, others = [], []
+    for key, data in chain:
+        sound.append(data) if is_document(data) else others.append(key)
     if wants_json(arguments):
-        print(json.dumps({"entries": [json.loads(entry) for entry in chain]}, indent=1))
-        return ExitStatus.DONE
-    for entry in chain:
-        print(entry.decode())
-    return ExitStatus.DONE
+        print(json.dumps({"entries": [json.loads(entry) for entry in sound]}, indent=1))
+    else:
+        for entry in sound:
+            print(entry.decode())
+    for key in others:
+        tell(
+            f"{PROGRAM}: entry {store.uri_of(key)} left out: expected a JSON object as the chain has it, found another content; `audit verify` has more"
+        )
+    return ExitStatus.OUTSIDE_FAILED if others else ExitStatus.DONE
 
 
 def _keygen(arguments: argparse.Namespace) -> int:
@@ -115,12 +142,16 @@ def _keygen(arguments: argparse.Namespace) -> int:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    try:
-        with os.fdopen(os.open(arguments.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(private)
-        Path(f"{arguments.file}.pub").write_bytes(public)
-    except OSError as error:
-        raise BadInputError(f"audit key not written to {arguments.file}: {error.strerror}; name a new file") from error
+    made: list[Path] = []
+    for file, content, mode in ((Path(f"{arguments.file}.pub"), public, 0o644), (arguments.file, private, 0o600)):
+        try:
+            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
+                made.append(file)
+                opened.write(content)
+        except OSError as error:
+            for each in made:  # half a pair is no key, and holds up the next try
+                each.unlink()
+            raise BadInputError(f"audit key not written to {file}: {error.strerror}; name a new file") from error
     name = key_name(key.public_key())
     show(
         arguments,

@@ -33,6 +33,12 @@ class CommandParser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """As of `ArgumentParser`; an empty value is a variable of the shell that nobody set: it would be the folder at hand, or the user at hand."""
+        if action.nargs != argparse.PARSER and not all(map(str.strip, arg_strings)):
+            raise argparse.ArgumentError(action, "expected a value, found an empty one")
+        return super()._get_values(action, arg_strings)
+
     def error(self, message: str) -> NoReturn:
         """Raises BadInputError: a wrong command line is told as every other bad input, without the usage of all options above it."""
         raise BadInputError(f"{message}; `{self.prog} --help` has every argument, and examples")

@@ -192,19 +192,15 @@ def _stop(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.apply.executions import (
         begun_plan,
         record_of,
+        refuse_to_stop,
         request_stop,
         timeline,
     )
-    from kafka_maintenance.operations.record.receipts import EventKind
 
     store = store_of(arguments)
     digest = begun_plan(store, arguments.cluster, arguments.digest)
     events = record_of(store, arguments.cluster, digest)
-    ended = next((each for each in events if each.event in {EventKind.OVER, EventKind.DONE}), None)
-    if ended is not None:
-        raise RefusedError(
-            f"plan {digest} not stopped: expected one whose run may be at work, found one that ended at {ended.at} ({ended.event}); nothing is to be done"
-        )
+    refuse_to_stop(arguments.cluster, digest, events)
     lines = timeline(events)
     uri = request_stop(
         store,

@@ -62,24 +62,24 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
     from kafka_maintenance.operations.plans.store import read_plan
 
     if arguments.broker_fails is not None:
-        deed = operation.broker_fails(arguments.broker_fails)
+        action = operation.broker_fails(arguments.broker_fails)
     elif arguments.broker_starts is not None:
-        deed = operation.broker_starts(arguments.broker_starts)
+        action = operation.broker_starts(arguments.broker_starts)
     elif arguments.broker_shuts_down is not None:
-        deed = operation.broker_shuts_down(arguments.broker_shuts_down)
+        action = operation.broker_shuts_down(arguments.broker_shuts_down)
     elif arguments.elect_preferred is not None:
-        deed = operation.elect_preferred(arguments.elect_preferred)
+        action = operation.elect_preferred(arguments.elect_preferred)
     elif arguments.reassign is not None:
-        deed = operation.reassign({each.partition: each.replicas for each in targets_of(arguments.reassign)})
+        action = operation.reassign({each.partition: each.replicas for each in targets_of(arguments.reassign)})
     elif arguments.delete_topic is not None:
-        deed = operation.delete_topic(arguments.delete_topic)
+        action = operation.delete_topic(arguments.delete_topic)
     else:
-        deed = operation.carry_out(read_plan(plan_store_of(arguments), arguments.plan).effects)
+        action = operation.carry_out(read_plan(plan_store_of(arguments), arguments.plan).effects)
     with Bars("explain"):
         lines = operation.explain(
             store_of(arguments),
             arguments.cluster,
-            deed,
+            action,
             manifest=snapshot_uri(arguments),
             kafka_version=arguments.kafka_version,
         )

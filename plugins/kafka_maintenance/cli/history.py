@@ -5,7 +5,7 @@ import hashlib
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kafka_maintenance.cli.arguments import (
     STORE_VARIABLE,
@@ -17,6 +17,7 @@ from kafka_maintenance.cli.arguments import (
     show,
     store_of,
     stored_address,
+    whole_number,
 )
 from kafka_maintenance.cli.named_files import writable_folder
 from kafka_maintenance.cli.progress import Bars, show_read
@@ -27,6 +28,8 @@ from kafka_maintenance.cli.snapshot_arguments import (
     add_snapshot_argument,
 )
 from kafka_maintenance.cli.terminal import Table
+
+_ROWS_MAX: Final = 2**31 - 2  # both engines take one more as an int
 
 
 def add_parsers(commands: Any) -> None:
@@ -129,7 +132,9 @@ def _blame_files(arguments: argparse.Namespace) -> int:
 
 def _add_query(commands: Any) -> None:
     command = add_command(commands, "query", "run SQL over the decoded tables of all snapshots", _query)
-    command.add_argument("sql", metavar="SQL", help="one SELECT; docs/snapshots.md lists the tables, with examples")
+    command.add_argument(
+        "sql", metavar="SQL", help="one SELECT; docs/snapshots.md lists the tables, docs/history.md has examples"
+    )
     add_cluster_filter(command)
     command.add_argument(
         "--engine",
@@ -138,7 +143,11 @@ def _add_query(commands: Any) -> None:
         help="auto: DuckDB for what it is known to compute as Spark does, else Spark (default: %(default)s)",
     )
     command.add_argument(
-        "--rows-max", metavar="N", type=int, default=1000, help="rows that are printed at most (default: %(default)s)"
+        "--rows-max",
+        metavar="N",
+        type=whole_number(1, _ROWS_MAX),
+        default=1000,
+        help="rows that are printed at most (default: %(default)s)",
     )
     command.add_argument("--folder", metavar="DIR", type=Path, help="keeps the fetched tables (default: in the cache)")
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from controller_core.ports.object_store import write_whole
 from kafka_maintenance import __version__
 from kafka_maintenance.cli.arguments import ExitStatus, add_dry_run_argument, add_json_argument, show
+from kafka_maintenance.cli.named_files import writing
 from kafka_maintenance.operations.errors import BadInputError
 
 PACKAGE: Final = "kafka_maintenance.dags"
@@ -48,6 +49,7 @@ def install(folder: Path, *, dry_run: bool = False) -> tuple[list[str], list[str
 
     Raises:
         BadInputError: no wheel is installed, `folder` is no folder, or a file of somebody else, or a stub that somebody edited, has the name of a stub; nothing is written then.
+            Or a file cannot be written: those before it are, and running again writes all.
     """
     wanted = {f"kafka_maintenance_{name}.py": _stub(name) for name in _dag_modules()}
     if not folder.is_dir():
@@ -65,9 +67,11 @@ def install(folder: Path, *, dry_run: bool = False) -> tuple[list[str], list[str
     ]
     if not dry_run:
         for name, text in wanted.items():
-            write_whole(folder / name, text.encode())
+            with writing(folder / name):
+                write_whole(folder / name, text.encode())
         for path in former:
-            path.unlink()
+            with writing(path):
+                path.unlink()
     return sorted(wanted), [path.name for path in former]
 
 

@@ -360,7 +360,7 @@ def _returned(arguments: argparse.Namespace) -> int:
 
 def _watch(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.kraft.brokers_say import ask_topics
-    from kafka_maintenance.operations.kraft.drift import read_log
+    from kafka_maintenance.operations.kraft.drift import LogReader
     from kafka_maintenance.operations.kraft.watch import (
         Advice,
         judgement_json,
@@ -370,7 +370,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     )
 
     folder = arguments.metadata_log
-    log = read_log(folder, arguments.kafka_version) if folder else None
+    log = LogReader(folder, arguments.kafka_version) if folder else None
     since = _tree(arguments, arguments.since_snapshot)[1] if arguments.since_snapshot else None
     address = address_of(arguments)
     pause_s = max(arguments.pause_s, 5)

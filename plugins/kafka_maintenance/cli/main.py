@@ -64,6 +64,7 @@ from kafka_maintenance.cli.arguments import (
     show,
     store_of,
     tell,
+    whole_number,
 )
 from kafka_maintenance.cli.command_parser import PROGRAM, CommandParser, explain_commands
 from kafka_maintenance.cli.interruption import INTERRUPTED, say_interrupted
@@ -71,6 +72,7 @@ from kafka_maintenance.cli.permission import add_permission_arguments, window_cl
 from kafka_maintenance.cli.progress import Bars, log_to_stderr, show_read, show_steps
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
+_PAUSE_MS_MAX: Final = 3_600_000
 COMPLETION_VARIABLE: Final = "_ARGCOMPLETE"  # set by the script of `completion`
 
 
@@ -97,7 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         status = exit_status(error)
         message = _message(error)
-        if "--json" in given:
+        if any(
+            word.startswith("--j") and "--json".startswith(word) for word in given
+        ):  # argparse takes its beginning, too
             with contextlib.suppress(OSError), _reader_may_leave():
                 told = {"error": type(error).__name__, "message": message, "exit_status": int(status)}
                 print(json.dumps(told, indent=1), flush=True)
@@ -126,9 +130,10 @@ def _open_what_is_printed_to() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the process ends
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        given = {name: getattr(sys.stdout, name) for name in ("encoding", "line_buffering", "write_through")}
-        sys.stdout = _StandardOutput(sys.stdout.detach(), errors="backslashreplace", **given)
+    for name, kind in (("stdout", _StandardOutput), ("stderr", _StandardError)):
+        if isinstance(found := getattr(sys, name), io.TextIOWrapper):
+            given = {each: getattr(found, each) for each in ("encoding", "line_buffering", "write_through")}
+            setattr(sys, name, kind(found.detach(), errors="backslashreplace", **given))
 
 
 class _StandardOutput(io.TextIOWrapper):
@@ -140,6 +145,19 @@ class _StandardOutput(io.TextIOWrapper):
 
     def flush(self) -> None:
         with _room_is_told():
+            super().flush()
+
+
+class _StandardError(io.TextIOWrapper):
+    """Drops what standard error does not take, as on a full disk: what the command does is neither ended by that nor judged otherwise."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            return super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
             super().flush()
 
 
@@ -227,7 +245,7 @@ def _message(error: Exception) -> str:
         ("kafka_maintenance", "spark_jobs")
     ):
         return str(error) or type(error).__name__
-    return f"internal error, {type(error).__name__}: {error}; set {TRACEBACK_VARIABLE}=1 to see where, and report it"
+    return f"internal error, {type(error).__name__}: {' '.join(str(error).split())}; set {TRACEBACK_VARIABLE}=1 to see where, and report it"
 
 
 # ----------------------------------------------------------------------------------------------------- snapshot
@@ -252,7 +270,11 @@ def _add_snapshot(commands: Any) -> None:
         help="znodes per request at most (default: %(default)s)",
     )
     command.add_argument(
-        "--pause-ms", metavar="N", type=positive, default=0, help="pause after each request (default: none)"
+        "--pause-ms",
+        metavar="N",
+        type=whole_number(1, _PAUSE_MS_MAX),
+        default=0,
+        help="pause after each request (default: none)",
     )
     command.add_argument(
         "--new-cluster-id",
@@ -330,7 +352,7 @@ def _add_apply(commands: Any) -> None:
     command.add_argument(
         "--bootstrap-servers",
         metavar="HOST:PORT,…",
-        help="brokers of Kafka 2.4 or newer to ask for reassignments and elections (default: request znodes)",
+        help="brokers to ask for reassignments (Kafka 2.4 or newer) and elections (2.2) (default: request znodes)",
     )
     add_client_settings_argument(command)
     add_zookeeper_arguments(command, required=False)

@@ -209,19 +209,19 @@ def _source(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _plan_elections(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans.elections import plan_elections
 
     extra = {"election_count_max": arguments.election_count_max, "topics": arguments.topics}
     pace = given({"elections_per_minute": arguments.elections_per_minute})
-    return _planned(arguments, planning.plan_elections, **_source(arguments), **extra, **pace)
+    return _planned(arguments, plan_elections, **_source(arguments), **extra, **pace)
 
 
 def _plan_reassignment(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans.reassignment import plan_reassignment
 
     return _planned(
         arguments,
-        planning.plan_reassignment,
+        plan_reassignment,
         **_source(arguments),
         waves=[targets_of(path) for path in arguments.targets] or None,
         may_change_replication_factor=arguments.change_replication_factor,
@@ -233,13 +233,13 @@ def _plan_reassignment(arguments: argparse.Namespace) -> int:
 
 
 def _plan_cancel(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans.reassignment import plan_cancel
 
-    return _planned(arguments, planning.plan_cancel, **_source(arguments))
+    return _planned(arguments, plan_cancel, **_source(arguments))
 
 
 def _plan_deletions(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans.deletions import plan_deletions
 
     servers, settings = arguments.bootstrap_servers, arguments.client_settings
     if servers is None and (settings is not None or arguments.unused_days is not None):
@@ -251,7 +251,7 @@ def _plan_deletions(arguments: argparse.Namespace) -> int:
         extra["brokers"] = BrokersAsked(servers, client_settings_of(settings))
     return _planned(
         arguments,
-        planning.plan_deletions,
+        plan_deletions,
         **_source(arguments),
         topics=arguments.topics,
         even_if_used=arguments.even_if_used,
@@ -260,10 +260,10 @@ def _plan_deletions(arguments: argparse.Namespace) -> int:
 
 
 def _plan_drain(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans.drain import plan_drain
 
     extra = {"age_min_s": arguments.age_min_s, "kafka_version": arguments.kafka_version}
-    return _planned(arguments, planning.plan_drain, **extra)
+    return _planned(arguments, plan_drain, **extra)
 
 
 def _plan_rollback(arguments: argparse.Namespace) -> int:

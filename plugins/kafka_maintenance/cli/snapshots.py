@@ -17,6 +17,7 @@ from kafka_maintenance.cli.arguments import (
     day,
     done,
     month,
+    natural,
     not_yet_approved,
     positive,
     second_store_of,
@@ -114,7 +115,7 @@ def _add_retain(actions: Any) -> None:
         ("monthly", 12, "the newest of each of N months"),
     ):
         retain.add_argument(
-            f"--keep-{name}", metavar="N", type=int, default=default, help=f"{what} (default: %(default)s)"
+            f"--keep-{name}", metavar="N", type=natural, default=default, help=f"{what} (default: %(default)s)"
         )
     add_approve_arguments(retain, "remove what the plan of this digest names")
     add_permission_arguments(retain)

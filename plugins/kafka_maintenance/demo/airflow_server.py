@@ -290,6 +290,7 @@ class AirflowServer(Service):
             "PATH": f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}",
             "PYTHONPATH": os.pathsep.join(paths),
             "AIRFLOW_HOME": str(self.folder),
+            "SPT_NOENV": "1",  # setproctitle writes no title over the environment, by which `stop_marked` finds a process
             **{f"AIRFLOW__{key}": value for key, value in settings.items()},
         }
 

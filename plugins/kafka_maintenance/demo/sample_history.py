@@ -73,7 +73,7 @@ def record(folder: Path) -> None:
 
 
 class _Cluster:
-    """What may happen to the recorded cluster in a day, each deed awaited."""
+    """What may happen to the recorded cluster in a day, each action awaited."""
 
     def __init__(self, kafka: KafkaCluster, zookeeper: KazooZooKeeper) -> None:
         self.kafka = kafka

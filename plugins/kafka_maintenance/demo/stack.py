@@ -7,9 +7,9 @@ stack for a person at a terminal, left running and found again by its folder.
 import contextlib
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -19,10 +19,16 @@ from kafka_maintenance.connections.spark import SPARK_CONNECTION
 from kafka_maintenance.connections.store import STORE_CONNECTION, STORE_VARIABLE
 from kafka_maintenance.demo.airflow_server import AirflowServer
 from kafka_maintenance.servers.cache import locked
-from kafka_maintenance.servers.errors import ForeignFolderError, LocalStackError, StackRunningError, from_os_error
+from kafka_maintenance.servers.errors import (
+    FolderNameError,
+    ForeignFolderError,
+    LocalStackError,
+    StackRunningError,
+    from_os_error,
+)
 from kafka_maintenance.servers.java import find_java
 from kafka_maintenance.servers.kafka import KafkaCluster
-from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew, private_folder
+from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew, private_folder, remove_own
 from kafka_maintenance.servers.postgres import PostgresServer
 from kafka_maintenance.servers.s3 import REGION, ObjectStoreServer
 from kafka_maintenance.servers.service import Service
@@ -30,6 +36,7 @@ from kafka_maintenance.servers.workspace import (
     Workspace,
     read_records,
     running,
+    stop_marked,
     stop_orphans,
     stop_workspace,
     temporary_root,
@@ -143,9 +150,10 @@ class LocalStack(Service):
             rest = pool.submit(self._start_airflow)
             brokers.result()
             rest.result()
-        known = self.workspace.folder / "stack.json"
+        known = self.workspace.folder / "stack.json.new"
         known.touch(mode=0o600)  # logins are in it
         known.write_text(json.dumps(self.addresses(), indent=1))
+        known.replace(known.with_suffix(""))  # whole, for `status` takes the stack for whole by it
         return self
 
     def stop(self) -> None:
@@ -279,6 +287,7 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
     Raises:
         StackRunningError: the folder's stack is up already; one that another process starts now is awaited first.
         ForeignFolderError: there are files in the folder that no stack made.
+        FolderNameError: Airflow would read another path.
         LocalStackError: there is no checkout to take the DAGs from; or a part did not start, then what was started is
             stopped again.
     """
@@ -288,8 +297,19 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
             f"starting a stack in {folder}: expected a checkout with its DAGs at {REPOSITORY}, found no folder dags there,"
             " as in an installed package; start it from a checkout, or without Airflow (--no-airflow)"
         )
-    with locked(private_folder(temporary_root()) / f"up-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}.lock"):
+    if settings.airflow and "$" in str(folder):
+        raise FolderNameError(
+            f"starting a stack in {folder}: expected a path without the character $, which Airflow takes for the begin of a variable's name, "
+            "found one; name another folder, or start it without Airflow (--no-airflow)"
+        )
+    with _alone_in(folder):
         return _up(folder, settings, say)
+
+
+def _alone_in(folder: Path) -> AbstractContextManager[None]:
+    """One at a time starts or stops the stack of a folder; the others wait."""
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    return locked(private_folder(temporary_root()) / f"up-{name}.lock")
 
 
 def _up(folder: Path, settings: StackSettings, say: Say) -> dict[str, Any]:
@@ -310,9 +330,9 @@ def _up(folder: Path, settings: StackSettings, say: Say) -> dict[str, Any]:
 
 
 def down(folder: Path = DEFAULT_FOLDER) -> list[str]:
-    """Stop exactly what was started in a folder, also when the process that started it crashed; delete its data.
+    """Stop exactly what was started in a folder, also when the process that started it crashed, or the folder is gone; delete its data.
 
-    A folder that `up` did not make keeps its files. Temporary stacks (of a demo, of a test) whose owner is dead are
+    An `up` of the folder that is under way is awaited first. A folder that `up` did not make keeps its files. Temporary stacks (of a demo, of a test) whose owner is dead are
     stopped and deleted as well.
 
     Returns:
@@ -320,10 +340,12 @@ def down(folder: Path = DEFAULT_FOLDER) -> list[str]:
     """
     folder = folder.resolve()
     stop_orphans()
-    if not _is_marked(folder) and not read_records(folder):
-        return []
-    stopped = stop_workspace(folder)
-    _forget(folder)
+    with _alone_in(folder):
+        if not _is_marked(folder) and not read_records(folder):
+            return stop_marked(folder)
+        stopped = stop_workspace(folder)
+        if _is_marked(folder):
+            remove_own(folder, MARK)
     return stopped
 
 
@@ -331,16 +353,17 @@ def status(folder: Path = DEFAULT_FOLDER) -> dict[str, Any]:
     """What of a folder's stack runs.
 
     Returns:
-        `folder`, `state` ("up", "down" or "damaged": some processes died), `processes` (name → pid, None if dead)
-        and, when it came up whole, `addresses`.
+        `folder`, `state` ("up", "down", "damaged": some processes died, or "incomplete": it is being started, or its start was
+        broken off), `processes` (name → pid, None if dead) and, when it came up whole, `addresses`.
     """
     folder = folder.resolve()
     records = read_records(folder)
     processes = {record.name: record.pid if running(record) else None for record in records}
     alive = [name for name, pid in processes.items() if pid]
-    state = "down" if not alive else "up" if len(alive) == len(processes) else "damaged"
-    found: dict[str, Any] = {"folder": str(folder), "state": state, "processes": processes}
     addresses = folder / "stack.json"
+    whole = "up" if addresses.exists() else "incomplete"
+    state = "down" if not alive else whole if len(alive) == len(processes) else "damaged"
+    found: dict[str, Any] = {"folder": str(folder), "state": state, "processes": processes}
     if alive and addresses.exists():
         found["addresses"] = json.loads(addresses.read_text())
     return found
@@ -350,8 +373,13 @@ def _make_empty(folder: Path) -> None:
     """Make the folder of a new stack, with our mark; what an earlier stack left in it is deleted.
 
     Raises:
-        ForeignFolderError: it holds files and lacks the mark, so somebody else made them.
+        ForeignFolderError: it holds files and lacks the mark, so somebody else made them; or it is a file, or lies below one.
     """
+    file = next((each for each in (folder, *folder.parents) if each.exists() and not each.is_dir()), None)
+    if file is not None:
+        raise ForeignFolderError(
+            f"starting a stack in {folder}: expected a folder, found that {file} is a file; name another folder"
+        )
     if holds_foreign_files(folder, MARK):
         raise ForeignFolderError(
             f"starting a stack in {folder}: expected an empty folder or that of an earlier stack, with the file {MARK},"
@@ -361,12 +389,6 @@ def _make_empty(folder: Path) -> None:
         make_anew(folder, MARK, "A local stack of kafka-maintenance: `stack down` and the next `stack up` delete it.\n")
     except OSError as error:
         raise from_os_error(error, f"making the folder of a local stack at {folder}") from error
-
-
-def _forget(folder: Path) -> None:
-    """Delete a stack's folder, if it is one."""
-    if _is_marked(folder):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_marked(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from kafka_maintenance.demo.airflow_api import PERSON_TIMEOUT_S, AirflowApi, Gat
 from kafka_maintenance.demo.stack import LocalStack
 from kafka_maintenance.demo.traffic import create_topic, message_counts
 from kafka_maintenance.operations.cluster.observe import observe
-from kafka_maintenance.operations.plans.make import plan_reassignment
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
 from kafka_maintenance.operations.record.receipts import Event, read_events
 from kafka_maintenance.servers.errors import AirflowRequestError, LocalStackError
 

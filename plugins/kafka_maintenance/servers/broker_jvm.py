@@ -76,14 +76,14 @@ def _record_classes(java: Java, jars: Path, option: str) -> None:
             **BROKER_SETTINGS,
             "broker.id": "1",
             "listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
-            "log.dirs": str(workspace.subfolder("data")),
+            "log.dirs": "data",
             "zookeeper.connect": zookeeper.hosts,
         }
         write_properties(workspace.folder / "server.properties", settings)
         (workspace.folder / "log4j.properties").write_text(LOG_SETTINGS)
         command = [
             *(str(java.program), "-Xmx128m", *JVM_FLAGS, option),
-            f"-Dlog4j.configuration=file:{workspace.folder / 'log4j.properties'}",
+            f"-Dlog4j.configuration={(workspace.folder / 'log4j.properties').as_uri()}",
             *("-cp", class_path_of(jars), "kafka.Kafka", str(workspace.folder / "server.properties")),
         ]
         child = start_child(workspace, "recorder", command, stop_timeout_s=60)
@@ -109,7 +109,11 @@ def class_path_of(jars: Path) -> str:
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:
-    """A file as Java reads settings: `key=value` lines."""
+    """A file as Java reads settings: `key=value` lines.
+
+    Folders in it are relative to the workspace, where servers run: Java reads no other letters than those of Latin-1 there, and Kafka
+    takes a comma in `log.dirs` for the end of a folder.
+    """
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
 

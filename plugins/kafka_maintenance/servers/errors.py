@@ -44,7 +44,11 @@ class AlreadyAnsweredError(AirflowRequestError):
 
 
 class ForeignFolderError(LocalStackError, ValueError):
-    """The folder named for a stack holds files that no stack made."""
+    """The folder named for a stack holds files that no stack made, or is none."""
+
+
+class FolderNameError(LocalStackError, ValueError):
+    """The folder named for a stack has a name that a part of it cannot read."""
 
 
 class StackRunningError(LocalStackError):

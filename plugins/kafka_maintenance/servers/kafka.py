@@ -14,9 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from py4j.java_gateway import GatewayParameters, JavaGateway
-from py4j.protocol import Py4JError
-
 from controller_core.adapters.zookeeper.session import KazooZooKeeper, ZooKeeperAuth, connect
 from controller_core.model.errors import NoNodeError
 from controller_core.ports.zookeeper import ANY_VERSION
@@ -141,7 +138,7 @@ class KafkaBroker:
             "broker.id": str(self.id),
             "listeners": listener,
             "advertised.listeners": listener,
-            "log.dirs": str(self.cluster.folder / f"data-{self.id}"),
+            "log.dirs": f"{self.cluster.name}/data-{self.id}",
             "zookeeper.connect": self.cluster.zookeeper_connect,
             **({"broker.rack": self.rack} if self.rack else {}),
             **({"zookeeper.set.acl": "true"} if self.cluster.login else {}),
@@ -340,6 +337,8 @@ class KafkaCluster(Service):
         Returns:
             The `kafka.server.KafkaServer` behind py4j, running.
         """
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with PySpark, which only a shared JVM needs
+
         jvm = self._shared_gateway().jvm
         properties = jvm.java.util.Properties()
         for key, value in settings.items():
@@ -369,6 +368,8 @@ class KafkaCluster(Service):
         return broker
 
     def _shared_gateway(self) -> Any:
+        from py4j.java_gateway import GatewayParameters, JavaGateway  # noqa: PLC0415 - as above
+
         if self._gateway is None:
             logging.getLogger("py4j").setLevel(logging.CRITICAL)
             java, port = find_java(), free_port()
@@ -383,7 +384,12 @@ class KafkaCluster(Service):
     def _jvm(self, java: Java) -> list[str]:
         log_settings = self.folder / "log4j.properties"
         log_settings.write_text(LOG_SETTINGS)
-        options = [str(java.program), f"-Xmx{self.heap_mb}m", *JVM_FLAGS, f"-Dlog4j.configuration=file:{log_settings}"]
+        options = [
+            str(java.program),
+            f"-Xmx{self.heap_mb}m",
+            *JVM_FLAGS,
+            f"-Dlog4j.configuration={log_settings.as_uri()}",
+        ]
         if self.login:
             user, password = self.login
             jaas = self.folder / "client.jaas"

@@ -70,14 +70,16 @@ class Storage:
         settings = workspace.folder / "format.properties"
         settings.write_text(
             f"process.roles=controller\nnode.id={node_id}\ncontroller.quorum.voters={node_id}@{LOOPBACK}:1\n"
-            f"controller.listener.names=CONTROLLER\nlisteners=CONTROLLER://{LOOPBACK}:1\nlog.dirs={self.folder}\n"
+            f"controller.listener.names=CONTROLLER\nlisteners=CONTROLLER://{LOOPBACK}:1\nlog.dirs={self.folder.name}\n"
         )
         release = ["--release-version", release_version] if release_version else []
         command = [
             *program(workspace, version, heap_mb=128),
             *("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings), *release),
         ]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FORMAT_TIMEOUT_S)
+        answer = subprocess.run(
+            command, cwd=workspace.folder, capture_output=True, text=True, check=False, timeout=_FORMAT_TIMEOUT_S
+        )
         if answer.returncode:
             said = " | ".join(line for line in (answer.stdout + answer.stderr).splitlines() if "WARN" not in line)[:500]
             raise LocalStackError(
@@ -117,7 +119,7 @@ class KRaftController(Server):
             "controller.listener.names": "CONTROLLER",
             "listeners": f"CONTROLLER://{LOOPBACK}:{self.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "log.dirs": str(self.folder / "data"),
+            "log.dirs": f"{self.name}/data",
             "zookeeper.connect": zookeeper_connect,
             "zookeeper.metadata.migration.enable": "true",
             "zookeeper.session.timeout.ms": "30000",
@@ -190,7 +192,7 @@ def program(workspace: Workspace, version: str, *, heap_mb: int) -> list[str]:
     write_whole(log_settings, _LOG_SETTINGS)  # a controller that was started a moment ago may be reading it
     archive = class_data_archive(version, java, jars)
     return [
-        *(str(java.program), f"-Xmx{heap_mb}m", *JVM_FLAGS, f"-Dlog4j.configuration=file:{log_settings}"),
+        *(str(java.program), f"-Xmx{heap_mb}m", *JVM_FLAGS, f"-Dlog4j.configuration={log_settings.as_uri()}"),
         *class_data.options(archive),
         *("-cp", class_path_of(jars)),
     ]

@@ -1,5 +1,6 @@
 """Folders of ours: emptied only where they bear our mark, for others may have named them by mistake; trusted only where nobody else writes."""
 
+import contextlib
 import os
 import shutil
 import stat
@@ -16,12 +17,16 @@ def holds_foreign_files(folder: Path, mark: str) -> bool:
 def make_anew(folder: Path, mark: str, text: str) -> None:
     """An empty folder with our mark, which holds `text` for people; for one that `holds_foreign_files` lets pass."""
     folder.mkdir(parents=True, exist_ok=True)
-    for child in folder.iterdir():  # the folder itself may be a mount
-        if child.is_dir() and not child.is_symlink():
-            shutil.rmtree(child)
-        else:
-            child.unlink()
+    _empty_but_for(mark, folder)  # the folder itself may be a mount
     (folder / mark).write_text(text, encoding="utf-8")
+
+
+def remove_own(folder: Path, mark: str) -> None:
+    """The folder and what is in it, as far as that can be deleted: the mark last, so that a folder which was not emptied stays ours."""
+    with contextlib.suppress(OSError):
+        _empty_but_for(mark, folder)
+        (folder / mark).unlink()
+        folder.rmdir()
 
 
 def private_folder(folder: Path) -> Path:
@@ -39,3 +44,11 @@ def private_folder(folder: Path) -> Path:
             f"{stat.S_IMODE(found.st_mode):04o}; remove it, set owner and mode, or name another folder"
         )
     return folder
+
+
+def _empty_but_for(mark: str, folder: Path) -> None:
+    for child in folder.iterdir():
+        if child.is_dir() and not child.is_symlink():
+            shutil.rmtree(child)
+        elif child.name != mark:
+            child.unlink()

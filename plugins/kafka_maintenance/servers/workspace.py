@@ -28,7 +28,8 @@ from kafka_maintenance.servers.own_folder import private_folder
 WORKSPACE_VARIABLE = "KAFKA_MAINTENANCE_WORKSPACE"
 POLL_INTERVAL_S = 0.05
 # How long a process may take from its start to its environment, on a busy machine.
-STARTING_S = 1.0
+STARTING_S = 5.0
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # How old a workspace must be to count as left behind, where its owner cannot be asked for.
 UNREADABLE_AGE_S = 60.0
 ELSEWHERE_AGE_S = 24 * 3600.0
@@ -172,10 +173,20 @@ def stop_workspace(folder: Path) -> list[str]:
             _stop_process(record)
             kill_processes(kin)
         kill_processes(session_members(record))
-    kill_processes(_marked_processes(folder))
+    stop_marked(folder)
     _delete_adopted(folder)
     (folder / "processes.json").unlink(missing_ok=True)
     return stopped
+
+
+def stop_marked(folder: Path) -> list[str]:
+    """Kill what was started in a workspace and is recorded nowhere, or no longer; the names of the programs."""
+    marked, names = _marked_processes(folder), []
+    for process in marked:
+        with contextlib.suppress(psutil.Error):
+            names.append(process.name())
+    kill_processes(marked)
+    return names
 
 
 def stop_orphans() -> list[Path]:
@@ -189,7 +200,10 @@ def stop_orphans() -> list[Path]:
     with locked(root / "orphans.lock"):
         orphans = [folder for folder in _workspaces(root) if not _owner_runs(folder)]
         for folder in orphans:
-            stop_workspace(folder)
+            try:
+                stop_workspace(folder)
+            except LocalStackError:  # its records cannot be read: what it started is marked
+                stop_marked(folder)
             shutil.rmtree(folder, ignore_errors=True)
     return orphans
 
@@ -208,6 +222,12 @@ def start_ticks(pid: int) -> int:
         return int(psutil.Process(pid).create_time() * 100)
     except psutil.Error:
         return -1
+
+
+def _ticks_now() -> float:
+    """The time as `start_ticks` counts it."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return (time.time() if clock is None else time.clock_gettime(clock)) * _TICKS_PER_S
 
 
 def here() -> str:
@@ -281,13 +301,14 @@ def _environment(process: psutil.Process) -> dict[str, str]:
     Linux closes the files that `exec` closes before it writes the environment (`begin_new_exec`, then
     `create_elf_tables`), so even a parent that has waited for its child's start can find it without one.
     """
-    while not (environment := process.environ()) and _may_be_starting(process):
+    while not (environment := process.environ()) and _may_be_starting(process.pid):
         time.sleep(POLL_INTERVAL_S)
     return environment
 
 
-def _may_be_starting(process: psutil.Process) -> bool:
-    return time.time() - process.create_time() < STARTING_S and not _has_ended(process.pid)
+def _may_be_starting(pid: int) -> bool:
+    """By `start_ticks`: the wall clock may be set meanwhile, and `process_iter` keeps the start of a former process of the same id."""
+    return _ticks_now() - start_ticks(pid) < STARTING_S * _TICKS_PER_S and not _has_ended(pid)
 
 
 def _wait_ended(pids: Iterable[int], *, timeout_s: float) -> None:

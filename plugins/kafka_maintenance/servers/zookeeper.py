@@ -82,7 +82,7 @@ class ZooKeeperServer(Server):
             "tickTime": str(tick_time_ms),
             "clientPort": str(self.port),
             "clientPortAddress": LOOPBACK,
-            "dataDir": str(self.workspace.folder / name),
+            "dataDir": f"./{name}",  # from the workspace, for the reason that `write_properties` gives
             "maxClientCnxns": "0",
             "maxSessionTimeout": str(20 * tick_time_ms),
             "4lw.commands.whitelist": "*",
@@ -124,7 +124,7 @@ class ZooKeeperServer(Server):
             "-Dzookeeper.admin.enableServer=false",
             "-Dzookeeper.forceSync=no",
             *class_data_options,
-            f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
+            f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}",
             *self._login_option(folder),
             *self._java_options,
             "-cp",
@@ -254,7 +254,7 @@ def pyspark_jars() -> Path:
             return Path(location) / "jars"
     raise LocalStackError(
         "looking for the jars of PySpark: package pyspark with its folder jars not found;"
-        " run `make setup`, or `pip install -r requirements.txt`"
+        " run `make setup`, or install the wheel with the extra spark"
     )
 
 

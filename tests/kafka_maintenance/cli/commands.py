@@ -6,7 +6,8 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli.main import main
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.elections import plan_elections
+from kafka_maintenance.operations.plans.store import StoredPlan
 from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
 
 TIMEOUT_S = 60
@@ -27,9 +28,9 @@ def imbalanced(world: KafkaWorld) -> KafkaWorld:
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> planning.StoredPlan:
+def stored(tmp_path: Path) -> StoredPlan:
     """A plan in a folder."""
     world = imbalanced(three_brokers())
-    plan = planning.plan_elections(open_store(str(tmp_path)), "demo", zookeeper=world.zookeeper())
+    plan = plan_elections(open_store(str(tmp_path)), "demo", zookeeper=world.zookeeper())
     assert plan is not None
     return plan

@@ -14,7 +14,7 @@ from kafka_maintenance.operations.cluster import observe
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.gate.shown import shown
-from kafka_maintenance.operations.plans.make import plan_elections
+from kafka_maintenance.operations.plans.elections import plan_elections
 from kafka_maintenance.operations.record import audit, audit_sink
 from tests.dags.world import World
 from tests.listening import listening
@@ -89,6 +89,15 @@ def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path, capsys):
         audit.read_public_keys(path)
 
 
+@pytest.mark.parametrize(("stands", "lacks"), [("audit.pem", "audit.pem.pub"), ("audit.pem.pub", "audit.pem")])
+def test_no_half_of_a_pair_of_keys_is_written_over_and_none_is_made(tmp_path, capsys, stands, lacks):
+    """What a lost private key signed is checked with its public one."""
+    (tmp_path / stands).write_text("in use")
+    assert main(["audit", "keygen", str(tmp_path / "audit.pem")]) == 2
+    assert f"{tmp_path / stands}: File exists; name a new file" in capsys.readouterr().err
+    assert ((tmp_path / stands).read_text(), (tmp_path / lacks).exists()) == ("in use", False)
+
+
 def test_an_approval_is_withdrawn_by_the_command(store, plan, capsys):
     _approve(store, plan)
     where = ("--store", store.uri, "--cluster", "alpha")
@@ -148,6 +157,11 @@ def receiver():
         def do_POST(self):
             self.got.append(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(self.status)
+            self.send_header("Location", "/login")
+            self.end_headers()
+
+        def do_GET(self):
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_):
@@ -161,11 +175,18 @@ def receiver():
 def test_each_entry_is_sent_as_it_is_written(store, plan, receiver, monkeypatch):
     monkeypatch.setenv(audit_sink.SINK_VARIABLE, receiver.url)
     _approve(store, plan)
-    assert receiver.got == list(audit.entries(store, "alpha"))
+    assert receiver.got == [data for _, data in audit.entries(store, "alpha")]
 
 
-def test_what_is_not_taken_stops_what_would_follow_unless_it_is_optional(store, plan, receiver, monkeypatch):
-    receiver.status = 500
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(500, id="refused"),
+        *(pytest.param(each, id=f"sent elsewhere, {each}") for each in (301, 302, 303, 307)),
+    ],
+)
+def test_what_is_not_taken_stops_what_would_follow_unless_it_is_optional(store, plan, receiver, monkeypatch, status):
+    receiver.status = status
     monkeypatch.setenv(audit_sink.SINK_VARIABLE, receiver.url)
     with pytest.raises(audit_sink.AuditSinkError, match=r"audit entry not delivered to 127\.0\.0\.1"):
         _approve(store, plan)
@@ -186,7 +207,88 @@ def test_syslog_takes_an_entry_over_tcp():
     assert text.endswith(b' kafka-maintenance - audit - {"run":"x"}')
 
 
-@pytest.mark.parametrize("url", ["ftp://x/y", "syslog://host", "https:///path"])
+def test_an_answer_that_is_no_http_is_a_delivery_that_failed():
+    class Babble(BaseHTTPRequestHandler):
+        def handle(self):
+            self.connection.recv(65_536)
+            self.wfile.write(b"220 mail.example ESMTP\r\n")
+
+    with listening(HTTPServer(("127.0.0.1", 0), Babble)) as server:
+        sink = audit_sink.Sink(f"http://127.0.0.1:{server.server_port}/")
+        with pytest.raises(audit_sink.AuditSinkError, match=r"not delivered to 127\.0\.0\.1: .*220 mail"):
+            sink.send(b"{}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x/y",
+        "syslog://host",
+        "https:///path",
+        "syslog://host:99999",
+        "http://host:port/",
+        "http://[::1/",
+        pytest.param("https://me:secret@host/", id="a login, which no message shows"),
+    ],
+)
 def test_another_address_of_a_sink_is_refused(url):
-    with pytest.raises(BadInputError, match="audit sink not used"):
+    with pytest.raises(BadInputError, match="audit sink not used") as refused:
         audit_sink.sink_from({audit_sink.SINK_VARIABLE: url})
+    assert "secret" not in str(refused.value)
+
+
+def test_signatures_count_by_the_settings_where_no_file_is_named(store, plan, tmp_path, monkeypatch, capsys):
+    _approve(store, plan)
+    assert main(["audit", "keygen", str(tmp_path / "audit.pem")]) == 0
+    monkeypatch.setenv(audit.PUBLIC_KEYS_VARIABLE, str(tmp_path / "audit.pem.pub"))
+    capsys.readouterr()
+    assert main(["audit", "verify", "--store", store.uri, "--cluster", "alpha"]) == 4
+    told = capsys.readouterr().out
+    assert "00000001.json: not signed, expected a signature by one of " in told
+    assert told.endswith(
+        f"2 entries, signatures checked, head {audit.audit_findings(store, 'alpha', keys=audit.Keys())[1]}\n"
+    )
+    assert "v1/approvals" not in told
+
+
+@pytest.mark.parametrize("head", ["d521349604e0", "", "D" * 64, "entries"])
+def test_what_is_no_hash_is_bad_input_and_no_break(store, plan, capsys, head):
+    _approve(store, plan)
+    assert main(["audit", "verify", "--store", store.uri, "--cluster", "alpha", "--head", head]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_cluster_that_nobody_knows_is_bad_input_also_with_a_hash(store, plan, capsys):
+    assert main(["audit", "verify", "--store", store.uri, "--cluster", "alhpa", "--head", "d" * 64]) == 2
+    assert "cluster 'alhpa' not found" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe", b"[1]", b"[" * 100_000, b"not\x1b[31m\n{}", b'{"a": NaN}', b'{"a":\n1}'], ids=ascii
+)
+def test_an_object_in_the_place_of_an_entry_is_named_and_hides_no_other(store, plan, capsys, content):
+    _approve(store, plan)
+    key = audit.entry_key("alpha", 1)
+    store.delete(key)
+    store.put(key, content)
+    where = ("--store", store.uri, "--cluster", "alpha")
+    assert main(["audit", "verify", *where]) == 4
+    assert capsys.readouterr().out.startswith(f"first break: {key}: ")
+    assert main(["audit", "export", *where]) == 3
+    told = capsys.readouterr()
+    assert [json.loads(line)["audit"]["event"] for line in told.out.splitlines()] == ["decided"]
+    assert f"entry {store.uri_of(key)} left out" in told.err
+    assert main(["audit", "export", "--json", *where]) == 3
+    assert len(json.loads(capsys.readouterr().out)["entries"]) == 1
+
+
+def test_a_key_whose_public_half_does_not_count_signs_nothing(store, plan, tmp_path, monkeypatch):
+    for name in ("old", "new"):
+        assert main(["audit", "keygen", str(tmp_path / name)]) == 0
+    monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(tmp_path / "new"))
+    monkeypatch.setenv(audit.PUBLIC_KEYS_VARIABLE, str(tmp_path / "old.pub"))
+    with pytest.raises(
+        BadInputError, match=r"nothing recorded: expected the public half of the key that signs, .* append it"
+    ):
+        _approve(store, plan)
+    assert list(audit.entries(store, "alpha")) == []

@@ -21,7 +21,8 @@ from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE, STORE_VARIABLE
 from kafka_maintenance.cli.main import parser
 from kafka_maintenance.demo import stack
 from kafka_maintenance.demo.sample_history import RECORDED
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans import elections
+from kafka_maintenance.operations.plans.store import StoredPlan
 from kafka_maintenance.servers.ports import free_port
 from tests.kafka_maintenance.cli.commands import TIMEOUT_S, run
 from tests.kafka_maintenance.snapshot_world import stored_day
@@ -59,6 +60,24 @@ def test_version(capsys):
         pytest.param(["analyse", "--store", "s", "--date", "21.11."], id="no date"),
         pytest.param(["analyse", "--store", "s", "--history-days", "0"], id="no date"),
         pytest.param(["snapshots", "list", "--store", "s", "--date", "2026-3-1"], id="a date that no key has"),
+        pytest.param(["snapshots", "fetch", "newest", "--store", "s", "--output", ""], id="a variable that nobody set"),
+        pytest.param(["executions", "list", "--store", " "], id="a store of blanks"),
+        pytest.param(["blame", "", "--cluster", "c", "--store", "s"], id="an empty subject"),
+        pytest.param(["query", "SELECT 1", "--store", "s", "--rows-max", "0"], id="no rows"),
+        pytest.param(
+            ["query", "SELECT 1", "--store", "s", "--rows-max", "9" * 30], id="more rows than an engine counts"
+        ),
+        pytest.param(
+            ["alarms", "acknowledge", "k", "--cluster", "c", "--store", "s", "--reason", "r", "--days", "9" * 8],
+            id="days beyond any date",
+        ),
+        pytest.param(
+            ["explain", "--cluster", "c", "--store", "s", "--broker-fails", "9" * 5000], id="digits beyond Python's"
+        ),
+        pytest.param(
+            ["plan", "reassignment", "--cluster", "c", "--store", "s", "--throttle-bytes-per-s", "9" * 5000],
+            id="the same of a throttle",
+        ),
     ],
 )
 def test_a_wrong_command_line_is_bad_input(capsys, monkeypatch, arguments):
@@ -66,7 +85,7 @@ def test_a_wrong_command_line_is_bad_input(capsys, monkeypatch, arguments):
     status, out, err = run(capsys, *arguments)
     assert (status, out, len(err.splitlines())) == (2, "", 1)
     assert " --help` has every argument, and examples" in err
-    status, out, _ = run(capsys, *arguments, "--json")
+    status, out, _ = run(capsys, *arguments, "--js")  # argparse takes the beginning of an option
     assert (status, json.loads(out)) == (
         2,
         {"error": "BadInputError", "message": err.removeprefix("kafka-maintenance: ").strip(), "exit_status": 2},
@@ -98,7 +117,7 @@ def test_an_approved_plan_needs_a_cluster(capsys, stored):
     assert (status, "no cluster named; give --zookeeper" in err) == (2, True)
 
 
-@pytest.mark.parametrize("hosts", ["foo:bar/k", "", "zk1:99999"])
+@pytest.mark.parametrize("hosts", ["foo:bar/k", ",", "zk1:99999"])
 def test_hosts_that_are_none_are_bad_input(capsys, hosts):
     status, _, err = run(capsys, "drain", "--zookeeper", hosts)
     assert (status, "expected host:port,host:port/chroot" in err) == (2, True)
@@ -111,7 +130,7 @@ def test_somebody_is_named_as_approver(capsys, stored, monkeypatch):
     assert (status, "uid not found" in err, "give --approver" in err) == (2, True, True)
 
 
-def damaged(stored: planning.StoredPlan, how: str) -> None:
+def damaged(stored: StoredPlan, how: str) -> None:
     path = Path(stored.uri)
     if how == "altered":
         path.write_bytes(path.read_bytes().replace(b"orders", b"ordres"))
@@ -218,11 +237,14 @@ def test_a_stack_is_told_in_lines_that_can_be_copied(capsys, monkeypatch, tmp_pa
 
 def test_a_bug_is_a_message_too(capsys, monkeypatch, tmp_path):
     def broken(*_: object, **__: object) -> None:
-        raise KeyError("surprise")
+        raise TypeError("surprise,\n    in two lines")
 
-    monkeypatch.setattr(planning, "plan_elections", broken)
+    monkeypatch.setattr(elections, "plan_elections", broken)
     status, _, err = run(capsys, "plan", "elections", "--cluster", "c", "--store", str(tmp_path))
-    assert (status, "internal error, KeyError: 'surprise'; set KAFKA_MAINTENANCE_TRACEBACK=1" in err) == (3, True)
+    assert (status, "internal error, TypeError: surprise, in two lines; set KAFKA_MAINTENANCE_TRACEBACK=1" in err) == (
+        3,
+        True,
+    )
 
 
 def test_the_module_is_the_command():
@@ -279,6 +301,14 @@ def test_an_output_without_room_is_an_error_in_one_line(words, unbuffered):
         3,
         "kafka-maintenance: result not written to standard output: No space left on device; make room, or let it go elsewhere, and run again\n",
     )
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("action", "status"), [("check", 0), ("nosuch", 2)])
+def test_a_log_on_a_full_disk_ends_no_command_and_changes_no_status(action, status, unbuffered):
+    """`check` tells on standard error what it reads; an `apply` that ended there would leave its step."""
+    done = program("snapshots", action, "--store", str(RECORDED), closed="2>/dev/full", PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, "nothing is wrong" in done.stdout) == (status, status == 0)
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])

@@ -92,6 +92,11 @@ def test_a_dry_run_does_not_say_that_it_was_done(capsys, places, line):
             "snapshots list --bogus", "--bogus; `kafka-maintenance snapshots list --help` has", id="unknown option"
         ),
         pytest.param("snapshots --bogus list", "--bogus; `kafka-maintenance snapshots --help` has", id="of a group"),
+        pytest.param(
+            "snapshots show s3://other/v1/cluster=c/date=d/snap=s", "name its store (--store)", id="another store's"
+        ),
+        pytest.param("snapshots copy --to s3:///kafka", "not opened: expected s3://bucket", id="no bucket"),
+        pytest.param("snapshots copy --to ftp://host/kafka", "not opened: expected a folder", id="no store"),
     ],
 )
 def test_a_message_names_what_was_given(capsys, places, line, said):
@@ -125,6 +130,17 @@ def test_a_plan_that_has_ended_is_not_stopped(capsys, tmp_path, last):
     assert "dry run, nothing was written; without it: asked for" in run(capsys, *stop, "--dry-run")[1]
     log.append(last)
     assert run(capsys, *stop)[0] == 1
+    assert not store.list("v1/stops/")
+
+
+@pytest.mark.parametrize("started", [{"plan": f"/plans/restore-{'a' * 12}.json"}, {"kind": "retain_snapshots"}])
+def test_a_plan_whose_run_looks_for_no_stop_is_not_said_to_be_stopped(capsys, tmp_path, started):
+    store, now = FolderStore(tmp_path), datetime(2026, 11, 21, tzinfo=UTC)
+    log = ReceiptLog(store, cluster="demo", digest="1a" * 32, run="r", approver="anna", now=now)
+    log.append(EventKind.STARTED, **started)
+    stop = ("stop", "1a1a", "--cluster", "demo", "--reason", "x", "--approver", "anna", "--store", str(tmp_path))
+    status, _, err = run(capsys, *stop)
+    assert (status, "whose run looks for no such wish; end its process" in err) == (1, True)
     assert not store.list("v1/stops/")
 
 

@@ -17,6 +17,8 @@ from kafka_maintenance.demo import stack as stacks
 from kafka_maintenance.servers import Workspace
 from kafka_maintenance.servers.errors import AirflowRequestError, AlreadyAnsweredError, NotHealthyError
 from kafka_maintenance.servers.ports import listens
+from kafka_maintenance.servers.process import start_child, wait_until
+from kafka_maintenance.servers.workspace import WORKSPACE_VARIABLE
 from tests.processes import command_of
 from tests.source_files import ROOT
 
@@ -51,6 +53,19 @@ def gate_detail(*, state="awaiting_input", asked_at=None, try_number=1):
         "try_number": try_number,
     }
     return {"task_instance": instance, "subject": "delete?", "body": "plan", "options": ["Approve", "Reject"]}
+
+
+TITLED = "import setproctitle, time; setproctitle.setproctitle('airflow worker ' * 99); time.sleep(600)"
+
+
+def test_a_process_of_airflow_keeps_its_environment_under_its_title(workspace):
+    """By it alone `stack down` finds the process where the folder is gone."""
+    server = AirflowServer(workspace, database_url="postgresql://", repository=ROOT)
+    child = start_child(workspace, "worker", [sys.executable, "-c", TITLED], env=server.env)
+    process = psutil.Process(child.pid)
+    wait_until(lambda: command_of(process).startswith("airflow worker"), what="it has its title", timeout_s=30)
+    assert process.environ()[WORKSPACE_VARIABLE] == str(workspace.folder)
+    child.stop()
 
 
 RUN = "/api/v2/dags/delete_topics/dagRuns/r1"

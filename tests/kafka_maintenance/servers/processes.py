@@ -10,7 +10,10 @@ import psutil
 from kafka_maintenance.demo import stack
 
 PYTHON = sys.executable
-SLEEPER = [PYTHON, "-c", "import time; time.sleep(600)"]
+SLEEPER = [
+    "sleep",
+    "600",
+]  # Python would end at its start where its folder is deleted and PYTHONPATH has a relative path
 
 
 def parent_of_two(folder: Path) -> subprocess.Popen[str]:

@@ -8,7 +8,7 @@ import pytest
 from controller_core.znodes.partitions import decode_state
 from controller_core.znodes.paths import state_path
 from kafka_maintenance.demo.traffic import create_topic, message_counts, produce
-from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
+from kafka_maintenance.servers import KafkaCluster, Workspace, ZooKeeperServer
 from kafka_maintenance.servers.errors import LocalStackError
 from kafka_maintenance.servers.ports import listens
 from kafka_maintenance.servers.process import wait_until
@@ -40,6 +40,18 @@ def test_a_killed_broker_comes_back_and_nothing_stays(tmp_path):
         cluster[1].pause()
         folder, port = cluster.workspace.folder, cluster[3].port
     assert (folder.exists(), listens(port), [pid for pid in pids if psutil.pid_exists(pid)]) == (False, False, [])
+
+
+@pytest.mark.parametrize("version", ["3.9", "0.10.2"])
+def test_data_lie_in_the_workspace_whatever_its_name(tmp_path, version):
+    folder = tmp_path / "Jürgen, 100%25 \\u0041"
+    with Workspace(folder) as workspace, KafkaCluster(version, brokers=1, workspace=workspace) as cluster:
+        assert cluster[1].is_registered
+        assert (folder / "kafka" / "data-1").is_dir()
+        assert (folder / "kafka-zookeeper" / "version-2").is_dir()
+        assert list(tmp_path.iterdir()) == [folder]
+        expected = {"kafka", "kafka-zookeeper", "logs", "owner.json", "processes.json"}
+        assert {path.name for path in folder.iterdir()} == expected
 
 
 def test_brokers_in_one_jvm_of_an_old_version():

@@ -78,6 +78,17 @@ def test_orphaned_temporary_workspaces_are_ended_and_deleted(tmp_path, monkeypat
     assert (ended(child), (tmp_path / "w1").exists()) == (True, False)
 
 
+def test_an_orphan_whose_records_cannot_be_read_is_ended_by_its_mark(tmp_path, monkeypatch):
+    monkeypatch.setattr(workspaces, "temporary_root", lambda: tmp_path)
+    parent = parent_of_two(tmp_path / "w1")
+    child, _ = ids_printed_by(parent)
+    parent.kill()
+    parent.wait()
+    (tmp_path / "w1" / "processes.json").write_text("[{")
+    assert workspaces.stop_orphans() == [tmp_path / "w1"]
+    assert (ended(child), (tmp_path / "w1").exists()) == (True, False)
+
+
 def old(folder: Path, age_s: float) -> None:
     os.utime(folder, (time.time() - age_s,) * 2)
 
