@@ -17,12 +17,12 @@ from kafka_maintenance.operations.analysis.metrics import openmetrics, samples
 from kafka_maintenance.operations.analysis.published import publish
 from kafka_maintenance.operations.apply.executions import request_stop
 from kafka_maintenance.operations.gate import approvals
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.operations.snapshots.pins import pin, unpin
 from spark_jobs.io.delivery import deliver
 from spark_jobs.io.folders import Folder
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, elections, planned
 from tests.source_files import ROOT
+from tests.visible_snapshots import visible_snapshots
 
 SAMPLE = ROOT / "plugins" / "kafka_maintenance" / "demo" / "sample_history"
 ITEMS_SHOWN, TEXT_SHOWN = 2, 100
@@ -116,7 +116,7 @@ def _store(folder: Path) -> ObjectStore:
 def _with_snapshot(store: MemoryStore) -> None:
     """That of the sample history with the oldest date, its notes and pins."""
     sample = open_store(str(SAMPLE))
-    manifest = list_snapshots(sample)[0]
+    manifest = visible_snapshots(sample)[0]
     for key in sample.list(""):
         if key.endswith(".json") and (manifest.snapshot_id in key or manifest.run_id in key):
             store.put(key, sample.get(key))

@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.operations.analysis.run import OF_HISTORY, stage
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.operations.snapshots.compact import keep_compact, months_of
 from spark_jobs import nightly_analysis
 from tests.benchmarks.bench_spark import cpu_of, days, family, peak_of, session
 from tests.benchmarks.yardstick import yardstick
 from tests.spark_jobs.worlds import DAY, World, put_in, write
+from tests.visible_snapshots import visible_snapshots
 
 BROKERS = 30
 HISTORY = ("growth", "leader_churn", "unstable_partitions", "broker_history", "controller_churn", "not_analysed")
@@ -105,7 +105,7 @@ def bench_compact(spark, folder, scale):
     tables = write_fleet(folder, clusters, 30, 5_000)
     print(f"    snapshots: {stored_in(tables)}", flush=True)
     store = open_store(str(folder))
-    chosen = list_snapshots(store, date=DAY)
+    chosen = visible_snapshots(store, day=DAY)
     for manifest in chosen:
         for month in months_of(store, manifest.cluster):
             keep_compact(store, manifest.cluster, month)

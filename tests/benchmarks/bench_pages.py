@@ -18,8 +18,7 @@ from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.snapshot.manifest import changed_manifest, manifest_bytes, snapshot_prefix
 from kafka_maintenance.operations.analysis import tables
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
-from kafka_maintenance.operations.plans.make import plan_reassignment
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
 from kafka_maintenance.web import render
 from kafka_maintenance.web.views.approvals import Gate, approvals_page
 from kafka_maintenance.web.views.cluster import cluster_page
@@ -37,6 +36,7 @@ from tests.benchmarks.bench_kraft import BROKERS, PARTITIONS_PER_TOPIC, big_tree
 from tests.kafka_maintenance.operations.kraft.trees import encoded, state
 from tests.kafka_maintenance.web.fleet import Sick, publish
 from tests.kafka_maintenance.web.records import BEGAN, GB, observed, put_record, started
+from tests.visible_snapshots import visible_snapshots
 
 BIG = Sick("big", brokers=200, racks=4, topics=2000, partitions=100, warnings=900, critical=20, growth=100)
 FLEET = tuple(
@@ -184,7 +184,7 @@ def _two_dates(folder):
 
 def _tables_of_earlier_dates(store):
     """Adds snapshots of the dates before with as many partitions, so that there are `DATES`; without their raw layer, which a trend does not read."""
-    first = list_snapshots(store)[0]
+    first = visible_snapshots(store)[0]
     table = first.object("partitions")
     for day in range(1, DATES - 1):
         taken_at, name = first.taken_at - timedelta(days=day), f"{day}-earlier"

@@ -33,7 +33,7 @@ def main():
     )
     parser.add_argument("--question", type=int, action="append", help="its number; may be repeated (default: all ten)")
     given = parser.parse_args()
-    examples = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "snapshots.md").read_text(encoding="utf-8"), re.DOTALL)
+    examples = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "history.md").read_text(encoding="utf-8"), re.DOTALL)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root"
         root.mkdir()

@@ -18,7 +18,7 @@ from controller_core.plans.request_znodes import Target
 from kafka_maintenance.operations.apply.copying import SAMPLE_S
 from kafka_maintenance.operations.apply.parked import wants_its_run
 from kafka_maintenance.operations.errors import StillUnderWayError
-from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.tasks.settings import SETTINGS
@@ -41,7 +41,7 @@ def main():
     waves = parser.parse_args().waves
     store, world = MemoryStore(), cluster()
     targets = [[Target(*ORDERS_0, LISTS[number % 2])] for number in range(waves)]
-    plan = planning.plan_reassignment(store, "demo", waves=targets, zookeeper=world.zookeeper(), now=NOW)
+    plan = plan_reassignment(store, "demo", waves=targets, zookeeper=world.zookeeper(), now=NOW)
     document, looks, inside = read_plan(store, plan.uri), [], []
 
     def call(*, resumed):

@@ -21,12 +21,12 @@ from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.zookeeper_files.jute import OPEN_ACL
 from controller_core.adapters.zookeeper_files.snapshot_file import write_snapshot
 from controller_core.adapters.zookeeper_files.tree import ROOT, Node, new_tree
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.servers import Workspace, ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until
 from tests.benchmarks.yardstick import yardstick
 from tests.snapshot_consistency import topics_tree
 from tests.snapshot_writer import client_of
+from tests.visible_snapshots import visible_snapshots
 
 CHANGED_MAX = 1000
 HEAP_MB = 5000
@@ -103,7 +103,7 @@ def bench(topics, partitions):
                     state = f"/brokers/topics/topic-{number:05}/partitions/0/state"
                     client.set(state, client.get(state)[0].replace(b'"leader":1', b'"leader":2'))
             command(lines, "snapshot of that server", "snapshot", "--zookeeper", server.hosts, *common)
-        after, before = sorted(list_snapshots(store, "big"), key=lambda each: each.method)
+        after, before = sorted(visible_snapshots(store, "big"), key=lambda each: each.method)
         command(lines, f"diff, {changed:,} states changed", "diff", before.snapshot_id, after.snapshot_id, *common)
         stored = sum(each.size for each in before.objects)
     return lines, znodes, size, stored

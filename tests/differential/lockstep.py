@@ -1,4 +1,4 @@
-"""Real brokers beside the simulated cluster: the same deed on both, and what the tree shows after it."""
+"""Real brokers beside the simulated cluster: the same action on both, and what the tree shows after it."""
 
 import re
 import time
@@ -33,7 +33,7 @@ from controller_core.znodes import (
     state_path,
     topic_path,
 )
-from kafka_maintenance.operations.plans.explain import Deed
+from kafka_maintenance.operations.plans.explain import Action
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 
@@ -155,8 +155,8 @@ class Lockstep:
         self.words_as_now = version >= (1, 1)
         self.logs_isr_changes = version >= (2, 8)  # 2.4.1 and before have no line for it, 2.8.2 has
 
-    def predicted(self, deed: Deed) -> tuple[Tree, list[str]]:
-        """The tree and the state changes that the core foresees when `deed` is done on a copy of the live tree."""
+    def predicted(self, action: Action) -> tuple[Tree, list[str]]:
+        """The tree and the state changes that the core foresees when `action` is done on a copy of the live tree."""
         log: list[str] = []
         cluster = SimulatedCluster(
             self.dialect, broker_config=BROKER_CONFIG, stepped=lambda _, step: log.extend(state_change_log(step))
@@ -169,7 +169,7 @@ class Lockstep:
             pass
         cluster.settle()
         log.clear()
-        deed(cluster)
+        action(cluster)
         cluster.settle()
         told = self.as_logged(log)
         if not self.logs_isr_changes:
@@ -203,12 +203,14 @@ class Lockstep:
         )
         return self.kafka.controller_id() or 0
 
-    def shows(self, what: str, deed: Deed, for_real: Callable[[], None], or_by_chance: Iterable[Deed] = ()) -> None:
+    def shows(
+        self, what: str, action: Action, for_real: Callable[[], None], or_by_chance: Iterable[Action] = ()
+    ) -> None:
         """Predict, do it for real, and wait until live tree and state changes are as predicted and stay so.
 
         `or_by_chance` are other courses that Kafka leaves open: one of them all is what tree and log show.
         """
-        predictions = [self.predicted(each) for each in (deed, *or_by_chance)]
+        predictions = [self.predicted(each) for each in (action, *or_by_chance)]
         before = len(self.logged())
         for_real()
         deadline = time.monotonic() + SETTLE_S

@@ -58,7 +58,7 @@ from kafka_maintenance.operations.cluster.admin_requests import (
     elect_preferred_leaders,
 )
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
-from kafka_maintenance.operations.plans.explain import Deed
+from kafka_maintenance.operations.plans.explain import Action
 from kafka_maintenance.servers.process import wait_until
 from tests.differential.leaving import shut_down
 from tests.differential.live_looks import told_by
@@ -94,7 +94,7 @@ class Happening(NamedTuple):
 
     kind: str
     what: str
-    on_paper: Deed
+    on_paper: Action
     for_real: Callable[[], None]
 
 

@@ -30,7 +30,7 @@ from kafka_maintenance.operations.cluster.admin_requests import (
     elect_preferred_leaders,
 )
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
-from kafka_maintenance.operations.plans.explain import Deed
+from kafka_maintenance.operations.plans.explain import Action
 from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
@@ -84,7 +84,7 @@ class UnderOurs(Lockstep):
     def logged(self) -> list[str]:
         return list(self.ours.state_changes)
 
-    def courses_of_a_shutdown(self, broker: BrokerId) -> list[Deed]:
+    def courses_of_a_shutdown(self, broker: BrokerId) -> list[Action]:
         """The shutdowns of a follower in which leaders take it back into some ISRs; none from Kafka 3.3 on."""
         if self.dialect.refuses_isr_of_unavailable:
             return []

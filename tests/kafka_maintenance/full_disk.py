@@ -14,10 +14,10 @@ from pathlib import Path
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ControllerCoreError
-from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from tests.kafka_maintenance import snapshot_world as world
+from tests.visible_snapshots import visible_snapshots
 
 
 def taken(hosts: str, folder: Path) -> dict[str, object]:
@@ -28,7 +28,7 @@ def taken(hosts: str, folder: Path) -> dict[str, object]:
         take_snapshot(address=ClusterAddress(hosts), cluster="alpha", store=store, run_id="run", now=world.NOON)
     except ControllerCoreError as raised:
         error = raised
-    visible = snapshots.list_snapshots(store) if folder.is_dir() else []
+    visible = visible_snapshots(store) if folder.is_dir() else []
     return {
         "error": error and type(error).__name__,
         "message": error and str(error),

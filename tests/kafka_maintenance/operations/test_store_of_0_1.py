@@ -18,10 +18,10 @@ from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.operations.restore.document import load_restore
 from kafka_maintenance.operations.retention.plan import pins
 from kafka_maintenance.operations.retention.store import load_retention
-from kafka_maintenance.operations.snapshots import catalog
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from tests.kafka_maintenance.operations.apply import applying
 from tests.source_files import ROOT
+from tests.visible_snapshots import visible_snapshots
 
 WRITTEN = ROOT / "tests" / "data" / "stores" / "0.1"
 
@@ -75,7 +75,7 @@ def test_an_answer_of_a_gate_counts_no_more_as_no_chain_holds_it(store):
 
 
 def test_snapshots_are_whole_and_one_is_pinned(store):
-    manifests = catalog.list_snapshots(store, "alpha")
+    manifests = visible_snapshots(store, "alpha")
     assert [manifest.code_version for manifest in manifests] == ["0.1.0"] * 3
     assert [verify_snapshot(store, manifest) for manifest in manifests] == [[]] * 3
     assert list(pins(store, "alpha").values()) == ["audit"]

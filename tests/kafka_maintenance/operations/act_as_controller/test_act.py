@@ -26,8 +26,8 @@ from kafka_maintenance.operations.errors import (
     PlanStaleError,
     RefusedError,
 )
+from kafka_maintenance.operations.plans.elections import plan_elections
 from kafka_maintenance.operations.plans.leaders import ByBytes, plan_leader_moves
-from kafka_maintenance.operations.plans.make import plan_elections
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, is_begun, read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld
