@@ -67,6 +67,12 @@ def test_rack_alternated(racks, brokers):
             id="more replicas than racks",
         ),
         pytest.param(
+            {1: "a", 2: "a", 3: "a", 4: "b"},
+            {"partition_count": 1, "replication_factor": 2, "start_index": 2, "first_shift": 0},
+            {0: (2, 4)},
+            id="two more brokers of the leader's rack are passed over",
+        ),
+        pytest.param(
             {9: None},
             {"partition_count": 2, "replication_factor": 1, "start_index": 0, "first_shift": 0, "start_partition": -1},
             {0: (9,), 1: (9,)},

@@ -89,6 +89,21 @@ def test_counters_equal_a_recount_where_no_deletion_froze_them(history):
 
 
 @pytest.mark.parametrize(
+    ("marked", "offline"),
+    [
+        pytest.param(lambda context: context, 1, id="a topic that stays"),
+        pytest.param(lambda context: context.queue_topic_deletion(["t"]), 1, id="a deletion that waits"),
+        pytest.param(lambda context: context.begin_topic_deletion(["t"]), 0, id="a deletion that has started"),
+    ],
+)
+def test_the_offline_count_is_frozen_once_a_deletion_has_started(marked, offline):
+    context = marked(cluster({"t-0": (1, 2), "u-0": (2, 1)}))
+    for name in ("t-0", "u-0"):
+        context = context.with_entry(partition(name), state=PartitionState.OFFLINE)
+    assert context.offline_partition_count == offline + 1
+
+
+@pytest.mark.parametrize(
     ("assignment", "leader", "isr", "waits", "balanced"),
     [
         pytest.param(ReplicaAssignment((1, 2)), 1, (1, 2), True, True, id="the preferred replica leads"),
