@@ -10,6 +10,7 @@ from controller_core.model.partitions import ReplicaAssignment
 from controller_core.model.words import counted
 from controller_core.plans.conditions import (
     AssignedTo,
+    BrokerInRack,
     BrokersRegistered,
     CaughtUp,
     Condition,
@@ -65,12 +66,13 @@ def check(condition: Condition, observed: Observation) -> Unmet | None:
             | ZooKeeperControllerRules()
             | ControllerIs()
             | ElectedAfter()
-            | BrokersRegistered()
             | RequestAbsent()
             | RequestAbandoned()
             | RequestIdle()
         ):
             return _check_cluster(condition, observed)
+        case BrokersRegistered() | BrokerInRack():
+            return _check_brokers(condition, observed)
         case TopicIs() | TopicCreatedAt() | TopicGone() | TopicNotQueued():
             return _check_topic(condition, observed)
         case TopicNotReassigned() | TopicNotInElection():
@@ -88,7 +90,6 @@ def _check_cluster(
     | ZooKeeperControllerRules
     | ControllerIs
     | ElectedAfter
-    | BrokersRegistered
     | RequestAbsent
     | RequestAbandoned
     | RequestIdle,
@@ -112,12 +113,6 @@ def _check_cluster(
                 return None
             advice = "no election has finished; look at the brokers' controller logs"
             return Unmet("/controller_epoch", f"more than {epoch}", str(observed.controller_epoch), advice)
-        case BrokersRegistered(brokers=brokers):
-            missing = sorted(set(brokers) - observed.brokers.keys())
-            if not missing:
-                return None
-            expected = f"brokers {_listed(sorted(set(brokers)))}"
-            return Unmet("/brokers/ids", expected, f"no broker {_listed(missing)}", "start them, or plan again")
         case RequestAbsent(path=path):
             if path not in observed.pending:
                 return None
@@ -134,6 +129,27 @@ def _check_cluster(
             found = observed.pending.get(path, "no znode")
             expected = f"the request created at zxid {czxid:#x}, not begun"
             return Unmet(path, expected, found, "the controller has taken it up: nothing to do any more")
+        case _:
+            assert_never(condition)
+
+
+def _check_brokers(condition: BrokersRegistered | BrokerInRack, observed: Observation) -> Unmet | None:
+    match condition:
+        case BrokersRegistered(brokers=brokers):
+            missing = sorted(set(brokers) - observed.brokers.keys())
+            if not missing:
+                return None
+            expected = f"brokers {_listed(sorted(set(brokers)))}"
+            return Unmet("/brokers/ids", expected, f"no broker {_listed(missing)}", "start them, or plan again")
+        case BrokerInRack(broker=broker, rack=rack):
+            registered = observed.brokers.get(broker)
+            if registered is None or registered.rack == rack:
+                return None
+            expected = f"rack {rack!r}, by which the plan places replicas"
+            where = "no rack" if registered.rack is None else f"rack {registered.rack!r}"
+            return Unmet(
+                f"/brokers/ids/{broker}", expected, where, "set broker.rack back and restart it, or plan again"
+            )
         case _:
             assert_never(condition)
 

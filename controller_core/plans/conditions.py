@@ -52,6 +52,13 @@ class BrokersRegistered(_Stored, frozen=True, kw_only=True):
     brokers: tuple[BrokerId, ...]
 
 
+class BrokerInRack(_Stored, frozen=True, kw_only=True):
+    """The broker, where it is registered, is in this rack."""
+
+    broker: BrokerId
+    rack: str
+
+
 class TopicIs(_Stored, frozen=True, kw_only=True):
     """The topic is the one that was planned for: not deleted, not created again, no partition more."""
 
@@ -174,6 +181,7 @@ Condition = (
     | ControllerIs
     | ElectedAfter
     | BrokersRegistered
+    | BrokerInRack
     | TopicIs
     | TopicGone
     | TopicNotQueued
@@ -209,6 +217,8 @@ def subject(condition: Condition) -> str:
             return "/controller"
         case BrokersRegistered():
             return "/brokers/ids"
+        case BrokerInRack():
+            return f"/brokers/ids/{condition.broker}"
         case RequestAbsent(path=path) | RequestAbandoned(path=path) | RequestIdle(path=path):
             return path
         case NotificationsLinger() | NotificationsGone():

@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from controller_core.model.errors import InvalidPlanError, PlanAlteredError
 from controller_core.plans.conditions import (
     AssignedTo,
+    BrokerInRack,
     BrokersRegistered,
     Condition,
     RequestAbsent,
@@ -246,7 +247,7 @@ def rollback_plan(plan: Plan, *, digest: str | None = None) -> Plan | None:
     return structs.replace(
         plan,
         expectations=(
-            *(each for each in plan.expectations if not isinstance(each, BrokersRegistered)),
+            *(each for each in plan.expectations if not isinstance(each, BrokersRegistered | BrokerInRack)),
             BrokersRegistered(brokers=tuple(sorted(brokers))),
         ),
         steps=steps,

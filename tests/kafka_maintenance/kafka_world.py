@@ -84,10 +84,10 @@ class KafkaWorld:
     def zookeeper(self) -> MemoryZooKeeper:
         return self.server.session()
 
-    def broker(self, broker_id: int) -> None:
+    def broker(self, broker_id: int, rack: str | None = None) -> None:
         session = self.sessions.setdefault(broker_id, self.server.session())
         endpoint = Endpoint(f"b{broker_id}", 9092, "PLAINTEXT", "PLAINTEXT")
-        broker = Broker(BrokerId(broker_id), endpoints=(endpoint,))
+        broker = Broker(BrokerId(broker_id), endpoints=(endpoint,), rack=rack)
         data = encode_broker(BrokerZnode(broker=broker, version=self.broker_version, host=f"b{broker_id}", port=9092))
         session.create(znode.broker_path(broker_id), data, ephemeral=True)
 

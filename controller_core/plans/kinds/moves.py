@@ -13,6 +13,7 @@ from controller_core.model.words import counted
 from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import (
     AssignedTo,
+    BrokerInRack,
     CaughtUp,
     Condition,
     RequestAbsent,
@@ -42,6 +43,7 @@ def reassignment_plan(
     remarks: Sequence[str] = (),
     why: Mapping[TopicPartition, str] | None = None,
     throttle_bytes_per_s: Throttle | Headroom = None,
+    placed_by_rack: bool = False,
     partition_count_max: int = REASSIGNMENTS_PER_STEP,
 ) -> Plan | Refused:
     """Moves of replicas, wave by wave; the next wave starts when the former one is in sync and done.
@@ -55,6 +57,7 @@ def reassignment_plan(
         remarks: what the planner says of its plan, for the approver.
         why: why a partition moves, in words.
         throttle_bytes_per_s: how fast a broker may send, and receive, what is copied, a band, or what each can spare; None: as fast as it can.
+        placed_by_rack: whether the targets were chosen by the racks of the brokers, which must stay as they are then.
         partition_count_max: partitions in one request znode; a longer wave gets more steps.
 
     Returns:
@@ -88,7 +91,10 @@ def reassignment_plan(
         cluster=origin.cluster,
         kafka_cluster_id=observed.kafka_cluster_id,
         snapshot=origin.snapshot,
-        expectations=cluster_conditions(observed, brokers),
+        expectations=(
+            *cluster_conditions(observed, brokers),
+            *(_same_racks(observed, brokers) if placed_by_rack else ()),
+        ),
         steps=tuple(steps),
         predicted=tuple(
             _predicted_move(before, target, observed.states[target.partition], reasons_why.get(target.partition))
@@ -102,6 +108,12 @@ def reassignment_plan(
         ),
         rules=replace(GO_ON, throttle_bytes_per_s=rate),
     )
+
+
+def _same_racks(observed: Observation, brokers: Iterable[BrokerId]) -> Iterator[BrokerInRack]:
+    for broker in sorted(brokers):
+        if (rack := observed.brokers[broker].rack) is not None:
+            yield BrokerInRack(broker=broker, rack=rack)
 
 
 def cancel_plan(observed: Observation, origin: Origin) -> Plan | Refused:

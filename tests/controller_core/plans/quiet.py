@@ -16,7 +16,7 @@ SEEN = Observation(
     active_controller=ActiveController(BrokerId(1), czxid=5, version=0),
     controller_epoch=3,
     controller_epoch_version=3,
-    brokers={BrokerId(n): Broker(BrokerId(n)) for n in (1, 2, 3)},
+    brokers={BrokerId(n): Broker(BrokerId(n), rack="east" if n == 3 else None) for n in (1, 2, 3)},
     topics={"a": TopicIdentity(9, 2), "q": TopicIdentity(10, 1)},
     assignments={A0: ReplicaAssignment(ids(1, 2)), A1: ReplicaAssignment(ids(3, 2, 1), ids(3), ids(1))},
     states={A0: LeaderAndIsr(BrokerId(2), 4, ids(2, 1)), Q0: LeaderAndIsr(BrokerId(4), 0, ids(4, 1))},

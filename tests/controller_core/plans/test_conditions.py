@@ -9,6 +9,7 @@ from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.checks import check
 from controller_core.plans.conditions import (
     AssignedTo,
+    BrokerInRack,
     BrokersRegistered,
     CaughtUp,
     Condition,
@@ -52,6 +53,10 @@ CONDITIONS = [
     (ElectedAfter(epoch=3), "/controller_epoch: expected more than 3, found 3"),
     (BrokersRegistered(brokers=ids(3, 1)), None),
     (BrokersRegistered(brokers=ids(1, 4)), "/brokers/ids: expected brokers [1, 4], found no broker [4]"),
+    (BrokerInRack(broker=BrokerId(3), rack="east"), None),
+    (BrokerInRack(broker=BrokerId(4), rack="east"), None),
+    (BrokerInRack(broker=BrokerId(3), rack="west"), "/brokers/ids/3: expected rack 'west', by which the plan places replicas, found rack 'east'"),
+    (BrokerInRack(broker=BrokerId(1), rack="west"), "found no rack; set broker.rack back and restart it, or plan again"),
     (RequestAbsent(path="/admin/preferred_replica_election"), None),
     (RequestAbsent(path="/admin/reassign_partitions"), "/admin/reassign_partitions: expected no znode, found other"),
     (RequestAbandoned(path="/admin/reassign_partitions"), "a request that names only partitions that are gone, found other"),

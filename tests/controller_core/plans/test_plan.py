@@ -10,6 +10,7 @@ from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicP
 from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import (
     AssignedTo,
+    BrokerInRack,
     BrokersRegistered,
     HasLiveLeader,
     KafkaClusterIs,
@@ -233,7 +234,8 @@ def test_a_rollback_is_a_plan_of_its_own_that_names_the_first():
 
 
 def test_a_rollback_needs_the_brokers_it_goes_back_to():
-    forward = structs.replace(PLAN, expectations=(*PLAN.expectations, BrokersRegistered(brokers=ids(2, 3))))
+    of_brokers = (BrokersRegistered(brokers=ids(2, 3)), BrokerInRack(broker=BrokerId(3), rack="east"))
+    forward = structs.replace(PLAN, expectations=(*PLAN.expectations, *of_brokers))
     back = rollback_plan(forward)
     assert back is not None
     assert back.expectations == (*PLAN.expectations, BrokersRegistered(brokers=ids(1, 2)))

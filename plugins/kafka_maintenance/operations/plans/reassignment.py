@@ -93,6 +93,7 @@ def plan_reassignment(
         remarks=(*wanted.without_effect(seen.observed.topics), *proposal.remarks),
         why=proposal.why,
         throttle_bytes_per_s=throttle_bytes_per_s,
+        placed_by_rack=not wanted.ignore_racks,
     )
     return store_made(store, _with_duration(planned, seen, sizes), seen, proof=proposal.proof)
 

@@ -1,9 +1,11 @@
 """Moves of replicas: what is planned with its way back, what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
-from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from controller_core.plans.conditions import AssignedTo, CaughtUp, TopicCreatedAt
+from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.plans.conditions import AssignedTo, BrokerInRack, CaughtUp, TopicCreatedAt
 from controller_core.plans.kinds import Refused, reassignment_plan, target_refusals
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
@@ -24,6 +26,20 @@ def test_a_move_is_planned_with_its_way_back():
     back = plan.rollback.steps[0]
     assert back.effects == (CreateReassignPartitions(targets=(Target(*A0, ids(1, 2)),)),)
     assert AssignedTo(*A0, replicas=ids(3, 1)) in back.expectations
+
+
+@pytest.mark.parametrize(
+    ("placed_by_rack", "racks"),
+    [
+        pytest.param(True, [BrokerInRack(broker=BrokerId(3), rack="east")], id="by the planner"),
+        pytest.param(False, [], id="by somebody who may not care"),
+    ],
+)
+def test_brokers_stay_in_the_racks_by_which_replicas_were_placed(placed_by_rack, racks):
+    now = seen()
+    now = replace(now, brokers=now.brokers | {BrokerId(3): Broker(BrokerId(3), rack="east")})
+    plan = planned(reassignment_plan(now, ORIGIN, [[Target(*A0, ids(3, 1))]], placed_by_rack=placed_by_rack))
+    assert [each for each in plan.expectations if isinstance(each, BrokerInRack)] == racks
 
 
 def test_a_new_order_copies_nothing():

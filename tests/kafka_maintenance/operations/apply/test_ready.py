@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.checks import Unmet
@@ -32,6 +33,8 @@ from kafka_maintenance.operations.plans.reassignment import plan_reassignment
 from kafka_maintenance.operations.plans.store import StoredPlan, read_plan
 from kafka_maintenance.operations.record import receipts as receipts_module
 from kafka_maintenance.operations.record.receipts import read_events
+from spark_jobs.planner.goals import Goals
+from spark_jobs.planner.waves import Limits
 from tests.broker_ids import ids
 from tests.kafka_maintenance.operations.apply.applying import (
     CARRIED_OUT,
@@ -46,6 +49,7 @@ from tests.kafka_maintenance.operations.apply.applying import (
     planned,
 )
 from tests.kafka_maintenance.operations.apply.waiting import CLOSED, AfterFirst, Clock, Waits, Window, waits_recorded
+from tests.kafka_maintenance.operations.plans.made import six_on_two_brokers
 
 
 def set_config(world: Any, entity: str, setting: bytes) -> None:
@@ -167,6 +171,40 @@ def test_a_run_that_is_woken_while_the_broker_of_all_that_is_left_is_away_leaves
                 now=NOW + timedelta(minutes=minutes),
             )  # fmt: skip
     assert events(store, plan)[-1] == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("goals", "waits"),
+    [
+        pytest.param(Goals(), True, id="placed by rack"),
+        pytest.param(Goals(ignore_racks=True), False, id="whatever the racks"),
+    ],
+)
+def test_a_broker_that_comes_back_in_another_rack_gets_no_wave_that_was_planned_by_its_rack(goals, waits):
+    store, world = MemoryStore(), six_on_two_brokers()
+    move_to_rack(world, 3, "east")
+    for broker in (1, 2):
+        move_to_rack(world, broker, "west")
+    now = {"zookeeper": world.zookeeper(), "now": NOW}
+    plan = plan_reassignment(store, "demo", goals=goals, limits=Limits(partitions_max=1), **now)
+    assert plan is not None
+    left = {"zookeeper": AfterFirst(world, lambda world: move_to_rack(world, 3, "west")), "patience_s": 0.0}
+    if not waits:
+        apply(store, plan, world, **left)
+        return
+    with pytest.raises(
+        StillUnderWayError, match=r"/brokers/ids/3: expected rack 'east', .*, found rack 'west'; set broker.rack back"
+    ):
+        apply(store, plan, world, step_timeout_s=600.0, **left)
+    asked = len(world.wrote)
+    move_to_rack(world, 3, "east")
+    apply(store, plan, world, patience_s=0.0, resumed=True)
+    assert len(world.wrote) > asked
+
+
+def move_to_rack(world: Any, broker: int, rack: str) -> None:
+    world.kill(broker)
+    world.broker(broker, rack)
 
 
 def test_the_time_of_a_step_that_waits_is_the_sum_of_the_hours_in_which_its_window_is_open():
