@@ -48,7 +48,7 @@ def step_throttle(step: PlanStep, bytes_per_s: int) -> dict[str, dict[str, str]]
         for effect in step.effects
         if isinstance(effect, CreateReassignPartitions)
         for target in effect.targets
-        if not set(target.replicas) <= set(current.get(target.partition, ()))
+        if target.partition in current and not set(target.replicas) <= set(current[target.partition])
     }
     moves = move_map({}, proposed, current)
     leaders, followers = leader_throttles(moves), follower_throttles(moves)

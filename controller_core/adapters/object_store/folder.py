@@ -73,7 +73,9 @@ class FolderStore:
                 return (self._root / key).stat().st_mtime_ns
             return 0
 
-        return sorted(self._listed(prefix), key=written, reverse=True)
+        listed = self._listed(prefix)
+        with self._read(self._root):
+            return sorted(listed, key=written, reverse=True)
 
     def delete(self, key: str) -> None:
         path = self._path(key)

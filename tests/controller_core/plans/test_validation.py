@@ -249,6 +249,15 @@ def test_the_config_of_a_throttle_is_bounded_as_a_request_is(monkeypatch):
         check_plan(throttled, "s")
 
 
+def test_a_throttled_move_of_which_the_plan_does_not_know_the_replicas_is_refused_as_any_other():
+    throttled = planned(reassignment_plan(seen(), ORIGIN, [[Target(*A0, ids(1, 3))]], throttle_bytes_per_s=1_000))
+    step = throttled.steps[0]
+    known = tuple(each for each in step.expectations if not isinstance(each, AssignedTo))
+    unknown = structs.replace(throttled, steps=(structs.replace(step, expectations=known),))
+    with pytest.raises(InvalidPlanError, match=r"plan s not taken: .*step 1: .*a-0.*make the plan again"):
+        check_plan(unknown, "s")
+
+
 def test_of_many_problems_the_first_are_named_and_long_names_are_cut():
     long = tuple(TopicPartition(f"/{'x' * 5_000}{n}", 0) for n in range(7))
     with pytest.raises(InvalidPlanError) as error:

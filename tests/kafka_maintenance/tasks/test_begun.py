@@ -115,7 +115,9 @@ def test_a_cap_that_was_lowered_after_the_approval_holds_until_the_plan_is_begun
     keep_asked(store, text)
     keep_answered(store)
     lower = NOBODY.narrowed(None, {"partitions_max": 0})
-    with pytest.raises(NotApprovedError, match="at most 0 partitions in one approval, found 1; make it smaller"):
+    with pytest.raises(
+        NotApprovedError, match="at most 0 partitions in one approval, found 1; start a new run that plans less"
+    ):
         permitted(store, policy=lower)
     keep_begun(store, text)
     assert permitted(store, policy=lower).approver == "olivia"

@@ -272,7 +272,7 @@ def _brokers(zookeeper: ZooKeeper) -> tuple[dict[BrokerId, Broker], dict[BrokerI
 
 def _may_be_znode(name: str) -> bool:
     """Whether a topic of that name can exist: a request may name any, and one that cannot be is as one that is gone."""
-    return name != "" and not {"/", "\0"} & set(name)
+    return name not in {"", ".", ".."} and not {"/", "\0"} & set(name)
 
 
 class _Topics(NamedTuple):

@@ -89,7 +89,7 @@ def permission(
     refusals = () if begun else policy.refusals(kind, contents_of_stored(store, text.plan))
     if refusals:
         raise NotApprovedError(
-            f"{what}: plan {text.plan.uri} is beyond what the policy lets apply by now: {'; '.join(refusals)}; make it smaller"
+            f"{what}: plan {text.plan.uri} is beyond what the policy lets apply by now: {'; '.join(refusals)}; start a new run that plans less, or have the policy changed"
         )
     comments = [each.comment for each in found.approvals if each.comment]
     return Approval(

@@ -35,7 +35,7 @@ class EventKind(StrEnum):
     `REFUSED`, `UNFINISHED` and `STOPPED` end an attempt, not the plan; `OVER` ends the plan without all that it wanted.
     `INTERRUPTED` is a session that broke: the same run goes on in another one. `OBSERVED` and `STUCK` tell how far a step is.
     `CANCELLING` is recorded before Kafka is asked to cancel a step, and `OVER` follows it.
-    `THROTTLED` is recorded before a throttle is set, `UNTHROTTLED` when all of it is taken back.
+    `THROTTLED` is recorded before a throttle is set, `UNTHROTTLED` when it is taken back, but for what that event names as `left_alone`.
     """
 
     STARTED = "started"
@@ -112,9 +112,12 @@ def trusted_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event
     for number, (key, event) in enumerate(zip(keys, events, strict=True), start=1):
         expected = f"{prefix}{_name(number, event.event)}"
         if key != expected:
+            remedy = "`kafka-maintenance audit verify` names what is missing: bring that back, and run again"
+            if key.startswith(f"{prefix}{_number(number - 1)}-"):
+                remedy = "two runs wrote at once: move the event of that number that is interrupted away, which decides nothing, and run again"
             raise UntrustedRecordError(
                 f"receipt of plan {digest[:12]} on {cluster!r} not used: expected {store.uri_of(expected)} as its event {number}, found "
-                f"{store.uri_of(key)}; `kafka-maintenance audit verify` names what is missing: bring that back, and run again"
+                f"{store.uri_of(key)}; {remedy}"
             )
     return events
 

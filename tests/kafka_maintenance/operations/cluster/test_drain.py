@@ -11,6 +11,7 @@ from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.cluster.isr_notifications import report
+from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.plans.drain import plan_drain
 from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
@@ -97,6 +98,19 @@ def test_a_request_for_what_is_gone_is_said(name):
     found = report(zookeeper=world.zookeeper())
     assert found.requests == (path,)
     assert f"{path} names only partitions that are gone ({name}-0; 1 in all)" in found.text
+    assert observe(AsksForNoRelativePath(world.server), partitions=()).abandoned_requests == {
+        path: (TopicPartition(name, 0),)
+    }
+
+
+class AsksForNoRelativePath(MemoryZooKeeper):
+    """As kazoo, which refuses such a path where it reads znodes one by one, as before ZooKeeper 3.6."""
+
+    def get_many(self, paths):
+        for path in paths:
+            if {".", ".."} & set(path.split("/")):
+                raise ValueError("relative paths not allowed")
+        return super().get_many(paths)
 
 
 def test_a_request_that_is_not_begun_is_said_from_an_age_on():

@@ -10,6 +10,7 @@ from kafka_maintenance.operations.apply.executions import executions, record_of
 from kafka_maintenance.operations.apply.throttle import left_over
 from kafka_maintenance.operations.errors import ClusterBusyError
 from kafka_maintenance.operations.record import receipts
+from kafka_maintenance.operations.record.audit import UntrustedRecordError
 from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, is_begun, trusted_events
 from kafka_maintenance.operations.retention.needs import receipts_of
 
@@ -59,6 +60,44 @@ def test_an_event_goes_behind_those_of_another_run_or_nowhere(others, refused):
     told = [*others.split(), *(() if refused else ("verified",))]
     assert [each.event for each in trusted_events(store, "blue", DIGEST)] == told
     assert [each.event for each in ours.events] == ([] if refused else told)
+
+
+class ActsAfterAListing(MemoryStore):
+    """Somebody else writes as soon as a run has looked for newer events."""
+
+    act = None
+
+    def list(self, prefix):
+        found, act = super().list(prefix), self.act
+        if act is not None and prefix.endswith("-"):
+            self.act = None
+            act()
+        return found
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        pytest.param(None, "two runs wrote at once: move the event of that number that is interrupted away", id="two"),
+        pytest.param("0001-started", "names what is missing: bring that back", id="one is gone"),
+    ],
+)
+def test_a_receipt_with_two_events_of_one_number_or_without_one_is_not_used_and_says_what_to_do(lost, said):
+    store = ActsAfterAListing()
+    ours, theirs = (ReceiptLog(store, run=run, **WRITER) for run in ("run-1", "run-2"))
+    if lost is None:
+        store.act = lambda: ours.append(EventKind.STARTED)
+    else:
+        theirs.append(EventKind.STARTED)
+    theirs.append(EventKind.INTERRUPTED)
+    prefix = f"v1/receipts/cluster=blue/{DIGEST}"
+    if lost is not None:
+        store.delete(f"{prefix}/{lost}.json")
+    with pytest.raises(UntrustedRecordError, match=said):
+        trusted_events(store, "blue", DIGEST)
+    if lost is None:
+        store.delete(f"{prefix}/0001-interrupted.json")
+        assert [each.event for each in trusted_events(store, "blue", DIGEST)] == ["started"]
 
 
 def test_events_stay_in_order_where_their_numbers_get_another_digit(monkeypatch):

@@ -63,6 +63,17 @@ def test_an_approval_that_was_taken_back_is_looked_at_right_before_the_first_wri
     assert [each.event for each in read_events(store, "alpha", stored.digest)][2:] == ["intended", "done"]
 
 
+def test_the_times_of_a_restores_record_go_on_while_it_writes(kafka, snapshot, store, chroot, monkeypatch):
+    kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
+    stored = plan(store, snapshot, chroot, topics=("orders",))
+    passed = [0.0]
+    monkeypatch.setattr("kafka_maintenance.operations.restore.apply.monotonic", lambda: passed[0])
+    apply(store, stored, chroot, permit=lambda: passed.append(passed.pop() + 1_200.0))
+    started, intended, done = (datetime.fromisoformat(each.at) for each in read_events(store, "alpha", stored.digest))
+    assert intended - started >= timedelta(minutes=20)
+    assert done >= intended
+
+
 def test_a_restore_waits_for_a_plan_that_waits_between_its_steps_or_for_a_person_who_stops_it(
     kafka, snapshot, store, chroot
 ):
