@@ -180,9 +180,9 @@ def live_names(names: Iterable[str] | None = None) -> tuple[str, ...]:
 
     One that cannot be used is among them: its own task says why, and the others are not held up.
     """
-    from kafka_maintenance.operations.record.departures import departures  # noqa: PLC0415 - start-up time of the DAG parser
+    from kafka_maintenance.operations.record.departures import readable_departures  # noqa: PLC0415 - start-up time of the DAG parser
 
-    gone = departures(store())
+    gone = readable_departures(store()).departures
     return tuple(
         name
         for name in dict.fromkeys(names or ()) or cluster_names()

@@ -1,11 +1,13 @@
 """A cluster that has left ZooKeeper: no snapshot of it is tried, its analysis waits for none, and the page says since when."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
-from kafka_maintenance.operations.record.departures import Departure, record_departure
+from controller_core.model.errors import ObjectDamagedError
+from kafka_maintenance.operations.record.departures import Departure, departure_of, record_departure
 from tests.dags.connections import airflow_knows
 
 
@@ -49,3 +51,17 @@ def test_the_page_of_all_clusters_says_since_when(store):
     ((table,),) = ([block for block in section.blocks if hasattr(block, "rows")] for section in page.sections)
     mode = next(at for at, column in enumerate(table.columns) if column.name == "Mode")
     assert {row[0].text: row[mode].text for row in table.rows} == {"alpha": "-", "beta": "KRaft since 2026-11-24"}
+
+
+@pytest.mark.parametrize("damaged", ["alpha", "removed"])
+def test_a_record_that_is_damaged_holds_up_no_other_cluster(store, damaged):
+    from kafka_maintenance.tasks.choice import clusters_listed
+    from kafka_maintenance.tasks.snapshots import live_clusters
+
+    store.put(f"v1/kraft/cluster={damaged}/20261124T120000.000Z-left.json", b"{")
+    assert live_clusters.function() == ["alpha"]
+    listed = {each["cluster"]: each for each in clusters_listed()}
+    assert listed["beta"] == {"cluster": "beta", "archived": True, "unusable": None}
+    assert (listed["alpha"]["unusable"] is not None) is (damaged == "alpha")
+    with pytest.raises(ObjectDamagedError) if damaged == "alpha" else nullcontext():
+        departure_of(store, "alpha")

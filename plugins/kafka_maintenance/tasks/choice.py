@@ -63,14 +63,14 @@ def listed_clusters() -> list[ListedCluster]:
 
 def clusters_listed() -> list[ListedCluster]:
     """As `listed_clusters`; one that has left ZooKeeper is archived."""
-    from kafka_maintenance.operations.record.departures import departures
+    from kafka_maintenance.operations.record.departures import readable_departures
 
     found: list[ListedCluster] = []
-    gone = departures(hooks.store())
+    left = readable_departures(hooks.store())
     for name in hooks.cluster_names():
         try:
-            archived = hooks.cluster(name).archived or name in gone
-            found.append({"cluster": name, "archived": archived, "unusable": None})
+            archived = hooks.cluster(name).archived or name in left.departures
+            found.append({"cluster": name, "archived": archived, "unusable": left.damaged.get(name)})
         except SettingsMissingError as error:
             found.append({"cluster": name, "archived": False, "unusable": str(error)})
     return found

@@ -62,7 +62,7 @@ def refuse_misspelt(context: Context) -> None:
         meant = {name[: len(key)]: name for name in params if len(key) >= _BEGINNING_LENGTH_MIN} | dict(
             zip(params, params, strict=True)
         )
-        found = get_close_matches(key.lower(), meant, n=1, cutoff=0.85)
+        found = get_close_matches(key.lower().replace("-", "_"), meant, n=1, cutoff=0.85)
         if found:
             raise BadInputError(
                 f"run {run.run_id!r} of {run.dag_id} not begun: expected params of the DAG in the conf, {', '.join(params)}, found {key!r}, which "

@@ -47,12 +47,21 @@ def live_clusters(only: list[str] | None = None) -> list[str]:
 )
 def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, Any]:
     """The snapshot of this run."""
+    from kafka_maintenance.operations.record.departures import departure_of
+    from kafka_maintenance.operations.snapshots.catalog import UNUSABLE
+
     label(cluster)
     context = context_of_run()
     day, today = day_of(context), datetime.now(UTC).date()
+    departure_of(hooks.store(), cluster)  # of one whose record is damaged nobody knows whether it has left: it raises
     # a run that was never cleared has none but its own: what lies there under its id is of one that was deleted since
     again = day != today or context["dag_run"].clear_number > 0
-    found = stored_snapshot(cluster, day, run_name(context)) if again else None
+    try:
+        found = stored_snapshot(cluster, day, run_name(context)) if again else None
+    except UNUSABLE:  # whose it is nobody knows: today another one can be taken, of a past date none
+        if day != today:
+            raise
+        found = None
     if found is None and day == today:
         found = snapshot_of_run(cluster, beginning_name(context), new_cluster_id=new_cluster_id)
     if found is None:

@@ -105,6 +105,11 @@ def test_a_run_whose_conf_almost_names_a_param_is_not_begun(key, meant):
         refuse_misspelt(conf_of(cluster="blue", **{key: "x"}))
 
 
+def test_a_param_in_the_spelling_of_the_commands_option_is_told_too():
+    with pytest.raises(BadInputError, match=r"found 'even-if-used'.*'even_if_used'"):
+        refuse_misspelt(conf_of(**{"even-if-used": True}) | {"dag": SimpleNamespace(params={"even_if_used": False})})
+
+
 def test_other_keys_of_a_conf_are_for_others():
     refuse_misspelt(conf_of(cluster="blue", ticket="OPS-1", requester="ann", openlineage={"parent": "x"}, p="1"))
     refuse_misspelt({**conf_of(), "dag_run": SimpleNamespace(conf=None)})

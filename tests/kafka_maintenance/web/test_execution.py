@@ -207,7 +207,7 @@ def test_of_many_plans_those_that_are_not_over_and_the_newest_are_read_and_the_r
     page = executions_page(recorded, now=NOW, unread=unread)
     assert page.table("executions").hidden == 3
     assert page.head[1].text.startswith("3 more plans are not read: ")
-    assert dict(page.head[0].facts)["Begun"].text == "6"
+    assert dict(page.head[0].facts)["Begun, of those read"].text == "3"
 
 
 @pytest.mark.parametrize(
@@ -238,6 +238,11 @@ def test_what_is_not_there_or_damaged_is_said():
     put_record(store, "alpha", "a" * 64, DONE)
     store.put(f"v1/receipts/cluster=alpha/{DIGEST}/0001-started.json", b"{")
     assert read_record(store, "alpha", DIGEST).kind == UNKNOWN_KIND
+    store._objects[f"v1/receipts/cluster=alpha/{DIGEST}/0001-started.json"] = store.get(
+        f"v1/receipts/cluster=alpha/{'a' * 64}/0001-started.json"
+    )
+    assert read_record(store, "alpha", DIGEST).kind != UNKNOWN_KIND
+    store._objects[f"v1/receipts/cluster=alpha/{DIGEST}/0001-started.json"] = b"{"
     page = executions_page(executions(store), now=NOW)
     assert [row[:3] for row in texts(page.table("executions"))] == [
         ["a plan on alpha", "damaged", "-"],

@@ -84,7 +84,7 @@ def wants_its_run(
 
 
 def in_the_way(plan: Plan, digest: str, zookeeper: ClusterAddress | ZooKeeper) -> frozenset[tuple[str, bytes]]:
-    """What may keep a plan from its turn, each znode with its data: the lock, an execution of another plan, requests where its own would stand.
+    """What may keep a plan from its turn, the lock and an execution of another plan, with their data, and requests where its own would stand.
 
     Args:
         plan: that met a busy cluster.
@@ -106,7 +106,10 @@ def in_the_way(plan: Plan, digest: str, zookeeper: ClusterAddress | ZooKeeper) -
             requests.add(EXECUTION_PATH)
         paths = [LOCK_PATH, *sorted(requests)]
         found = opened.get_many(paths)
-    return frozenset((path, entry[0]) for path, entry in zip(paths, found, strict=True) if entry is not None)
+    ours = {LOCK_PATH, EXECUTION_PATH}  # Kafka rewrites a request while its partitions finish: it stands all the same
+    return frozenset(
+        (path, entry[0] if path in ours else b"") for path, entry in zip(paths, found, strict=True) if entry is not None
+    )
 
 
 def await_turn(

@@ -59,8 +59,10 @@ def departures(store: ObjectStore) -> dict[str, Departure]:
     return dict(zip(left, at_once(lambda key: _read(store, key), left.values()), strict=True))
 
 
-def readable_departures(store: ObjectStore, kept: Callable[[str, Callable[[], Departure]], Departure]) -> Known:
-    """As `departures`, for a page: of a cluster whose record cannot be read it says why, and hides no other one.
+def readable_departures(
+    store: ObjectStore, kept: Callable[[str, Callable[[], Departure]], Departure] = lambda _, read: read()
+) -> Known:
+    """As `departures`, for a page or a whole fleet: of a cluster whose record cannot be read it says why, and hides no other one.
 
     Args:
         store: of snapshots, plans and records.

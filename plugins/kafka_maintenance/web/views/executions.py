@@ -125,6 +125,6 @@ def _facts(recorded: Sequence[Recorded], unread: int) -> Facts:
         (
             ("Not over", number(open_, tone="warning" if open_ else "good")),
             ("Stuck", number(stuck, tone="warning" if stuck else None)),
-            ("Begun", number(len(recorded) + unread)),
+            ("Begun, of those read" if unread else "Begun", number(len(recorded))),
         )
     )

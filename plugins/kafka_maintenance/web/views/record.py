@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
-from kafka_maintenance.operations.analysis.tables import CACHE
+from kafka_maintenance.operations.analysis.tables import CACHE, CACHE_BYTES_MAX
 from kafka_maintenance.operations.apply.executions import DAMAGED, detail_text
 from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError
@@ -127,7 +127,10 @@ def _event(store: ObjectStore, key: str) -> RecordedEvent:
             return entry_of(content), _PARSED_PER_BYTE * len(content)
         except (ValueError, RecursionError) as error:
             bytes_ = content.decode(errors="replace")
-            return {"event": DAMAGED, "detail": {"error": str(error), "bytes": bytes_}}, len(content)
+            return {
+                "event": DAMAGED,
+                "detail": {"error": str(error), "bytes": bytes_},
+            }, CACHE_BYTES_MAX + 1  # not kept: it may be brought back
 
     event: RecordedEvent = CACHE.get((store.uri, key), read)
     return event
