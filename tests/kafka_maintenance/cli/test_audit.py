@@ -4,7 +4,6 @@ import json
 import socket
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import ClassVar
 
 import pytest
 
@@ -18,6 +17,7 @@ from kafka_maintenance.operations.plans.elections import plan_elections
 from kafka_maintenance.operations.record import audit, audit_sink
 from tests.dags.world import World
 from tests.listening import listening
+from tests.webhook_receiver import webhook_receiver
 
 RUN = "elect_preferred_leaders.manual"
 
@@ -147,29 +147,8 @@ def _no_server_is_waited_for(monkeypatch):
 
 @pytest.fixture
 def receiver():
-    """A webhook that answers with `status`; `got` has what it was sent."""
-
-    class Receiver(BaseHTTPRequestHandler):
-        got: ClassVar[list[bytes]] = []
-        status = 200
-        url = ""
-
-        def do_POST(self):
-            self.got.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(self.status)
-            self.send_header("Location", "/login")
-            self.end_headers()
-
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    with listening(HTTPServer(("127.0.0.1", 0), Receiver)) as server:
-        Receiver.url = f"http://127.0.0.1:{server.server_port}/audit"
-        yield Receiver
+    with webhook_receiver() as receiver:
+        yield receiver
 
 
 def test_each_entry_is_sent_as_it_is_written(store, plan, receiver, monkeypatch):

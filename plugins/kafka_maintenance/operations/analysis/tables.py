@@ -31,8 +31,8 @@ class ByteCache:
         self._kept: OrderedDict[tuple[str, ...], tuple[Any, int]] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: tuple[str, ...], make: Callable[[], tuple[Any, int]]) -> Any:
-        """The value of `key`; `make` returns it with its size in bytes when it is not kept."""
+    def get(self, key: tuple[str, ...], make: Callable[[], tuple[Any, int | None]]) -> Any:
+        """The value of `key`; `make` returns it when it is not kept, with its size in bytes; None: it is never kept."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -40,7 +40,7 @@ class ByteCache:
         with collector_paused():
             value, size = make()
         with self._lock:
-            if size <= self._bytes_max and key not in self._kept:
+            if size is not None and size <= self._bytes_max and key not in self._kept:
                 self._kept[key] = (value, size)
                 self._bytes += size
             while self._bytes > self._bytes_max:

@@ -6,7 +6,7 @@ Source: docs/operations.md, "Applying".
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from time import monotonic
 from typing import Any, Final
 
@@ -88,8 +88,7 @@ class Attempt:
     def record(self, digest: str | None = None) -> ReceiptLog:
         """The record of the plan, or of the one with that digest, as it stands; its time goes on from the call."""
         named = {"digest": digest or self.holder.plan, "run": self.holder.run, "approver": self.holder.approver}
-        now = self.now + timedelta(seconds=monotonic() - self.called_s)
-        return ReceiptLog(self.store, cluster=self.plan.cluster, now=now, **named)
+        return ReceiptLog(self.store, cluster=self.plan.cluster, now=self.now, now_at_s=self.called_s, **named)
 
     def end_left_over_throttles(self, zookeeper: ZooKeeper, fence: Check) -> None:
         """Takes back the throttles of runs that ended without it, unless Kafka still works at their step."""

@@ -178,12 +178,21 @@ class ReceiptLog:
     """
 
     def __init__(
-        self, store: ObjectStore, *, cluster: str, digest: str, run: str, approver: str, now: datetime
+        self,
+        store: ObjectStore,
+        *,
+        cluster: str,
+        digest: str,
+        run: str,
+        approver: str,
+        now: datetime,
+        now_at_s: float | None = None,
     ) -> None:
+        """Reads what is recorded; `now` is the time, or was it at `now_at_s` (`monotonic`), and goes on from there."""
         self._store, self._chain = store, AuditChain(store, cluster)
         self._prefix = receipt_prefix(cluster, digest)
         self.digest, self.run, self.approver = digest, run, approver
-        self._now, self._started_s = now, monotonic()
+        self._now, self._started_s = now, monotonic() if now_at_s is None else now_at_s
         self._cluster = cluster
         self.events: Sequence[Event] = trusted_events(store, cluster, digest)
 

@@ -7,7 +7,8 @@ Source: docs/restoring.md, "A part, or the whole tree".
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -23,7 +24,7 @@ from kafka_maintenance.operations.restore.apply_steps import apply_steps
 from kafka_maintenance.operations.restore.apply_whole import apply_whole
 from kafka_maintenance.operations.restore.approved import ApprovedRestore
 from kafka_maintenance.operations.restore.content import scope_of
-from kafka_maintenance.operations.restore.document import StoredRestore, iso_time, load_restore
+from kafka_maintenance.operations.restore.document import iso_time, load_restore
 from kafka_maintenance.operations.restore.plan import content_for
 from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_raw
 
@@ -78,8 +79,17 @@ def apply_restore(
         NotFinishedError: the lock was lost.
         ZooKeeperError, ObjectStoreError: the outside failed; a second call goes on.
     """
-    plan = _approved(store, plan_uri, approved_digest, target)
+    plan = load_restore(store, plan_uri)
+    if plan.digest != approved_digest:
+        raise PlanChangedError(
+            f"plan {plan_uri} not applied: approved digest {approved_digest}, stored digest {plan.digest}; look at "
+            "the plan again, approve again"
+        )
     document = plan.document
+    if document["zookeeper"] != target.zookeeper:
+        raise RefusedError(
+            f"plan {plan_uri} not applied: it was made for {document['zookeeper']}, not for {target.zookeeper}; plan again"
+        )
     manifest = read_manifest(store, document["snapshot"]["manifest"])
     if manifest.digest != document["snapshot"]["digest"]:
         raise PlanChangedError(f"plan {plan_uri} not applied: its snapshot {manifest.uri} was changed; plan again")
@@ -89,13 +99,8 @@ def apply_restore(
     raw = read_raw(store, manifest)
     content = content_for(target, raw, manifest, scope, key_file)
     store.probe()
-    who, called_s = {"digest": plan.digest, "run": run_id, "approver": approver}, monotonic()
-
-    def record() -> ReceiptLog:
-        """As it stands, for another call may have begun since; its time goes on from the call."""
-        moment = now + timedelta(seconds=monotonic() - called_s)
-        return ReceiptLog(store, cluster=manifest.cluster, now=moment, **who)
-
+    who = {"cluster": manifest.cluster, "digest": plan.digest, "run": run_id, "approver": approver}
+    record = partial(ReceiptLog, store, now=now, now_at_s=monotonic(), **who)  # another call may have begun since
     before = {path: data.decode("utf-8", "backslashreplace") for path, data in content.corrected.items()}
     said: dict[str, Any] = {"before": before} if before else {}
     record().append(
@@ -116,17 +121,3 @@ def apply_restore(
     receipt = record()
     receipt.append(EventKind.DONE, written=written, already_there=there, left_out=len(content.left_out))
     return RestoreReceipt(written=written, already_there=there, left_out=content.left_out, uri=receipt.uri)
-
-
-def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, target: ClusterAddress) -> StoredRestore:
-    plan = load_restore(store, plan_uri)
-    if plan.digest != approved_digest:
-        raise PlanChangedError(
-            f"plan {plan_uri} not applied: approved digest {approved_digest}, stored digest {plan.digest}; look at "
-            "the plan again, approve again"
-        )
-    if plan.document["zookeeper"] != target.zookeeper:
-        raise RefusedError(
-            f"plan {plan_uri} not applied: it was made for {plan.document['zookeeper']}, not for {target.zookeeper}; plan again"
-        )
-    return plan

@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
-from kafka_maintenance.operations.analysis.tables import CACHE, CACHE_BYTES_MAX
+from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.apply.executions import OVER, Recorded, newest_executions
 from kafka_maintenance.web.blocks import (
     ROWS_SHOWN_MAX,
@@ -42,12 +42,9 @@ def newest_recorded(store: ObjectStore, cluster: str) -> tuple[tuple[Recorded, .
     """
 
     def kept(keys: tuple[str, str], read: Callable[[], Recorded]) -> Recorded:
-        def sized() -> tuple[Recorded, int]:
+        def sized() -> tuple[Recorded, int | None]:
             found = read()
-            size = (
-                CACHE_BYTES_MAX + 1 if found.damage else _RECORDED_BYTES
-            )  # too large to be kept: it may be brought back
-            return found, size
+            return found, None if found.damage else _RECORDED_BYTES  # what is damaged may be brought back
 
         found: Recorded = CACHE.get((store.uri, "recorded", *keys), sized)
         return found

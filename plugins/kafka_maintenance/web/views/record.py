@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
-from kafka_maintenance.operations.analysis.tables import CACHE, CACHE_BYTES_MAX
+from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.apply.executions import DAMAGED, detail_text
 from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError
@@ -121,16 +121,14 @@ def _events(store: ObjectStore, cluster: str, digest: str) -> tuple[list[Recorde
 def _event(store: ObjectStore, key: str) -> RecordedEvent:
     """An entry of the record, which never changes and is read once; one that cannot be read is shown as it lies in the store."""
 
-    def read() -> tuple[RecordedEvent, int]:
+    def read() -> tuple[RecordedEvent, int | None]:
         content = store.get(key)
         try:
             return entry_of(content), _PARSED_PER_BYTE * len(content)
         except (ValueError, RecursionError) as error:
             bytes_ = content.decode(errors="replace")
-            return {
-                "event": DAMAGED,
-                "detail": {"error": str(error), "bytes": bytes_},
-            }, CACHE_BYTES_MAX + 1  # not kept: it may be brought back
+            damaged = {"event": DAMAGED, "detail": {"error": str(error), "bytes": bytes_}}
+            return damaged, None  # it may be brought back
 
     event: RecordedEvent = CACHE.get((store.uri, key), read)
     return event

@@ -67,7 +67,8 @@ def test_the_times_of_a_restores_record_go_on_while_it_writes(kafka, snapshot, s
     kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
     stored = plan(store, snapshot, chroot, topics=("orders",))
     passed = [0.0]
-    monkeypatch.setattr("kafka_maintenance.operations.restore.apply.monotonic", lambda: passed[0])
+    for module in ("restore.apply", "record.receipts"):
+        monkeypatch.setattr(f"kafka_maintenance.operations.{module}.monotonic", lambda: passed[0])
     apply(store, stored, chroot, permit=lambda: passed.append(passed.pop() + 1_200.0))
     started, intended, done = (datetime.fromisoformat(each.at) for each in read_events(store, "alpha", stored.digest))
     assert intended - started >= timedelta(minutes=20)
