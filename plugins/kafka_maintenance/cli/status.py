@@ -45,16 +45,16 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
         newest_overviews,
         require_overview,
     )
-    from kafka_maintenance.operations.record.departures import departures
+    from kafka_maintenance.operations.record.departures import readable_departures
 
     store = store_of(arguments)
-    newest, gone = require_overview(store), departures(store)
+    newest, gone = require_overview(store), readable_departures(store)
     before = next(iter(newest_overviews(store, 2)), newest)
     rows = [
         {
             "cluster": name,
             "severity": _severity(counts),
-            "left_zookeeper": gone[name].at if name in gone else None,
+            "left_zookeeper": gone.departures[name].at if name in gone.departures else None,
             **counts,
             "critical_change": _change(counts, before.clusters.get(name), "critical_count"),
             "warning_change": _change(counts, before.clusters.get(name), "warning_count"),
@@ -69,10 +69,11 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
             row["cluster"],
         )
     )
-    document = {"date": newest.date, "run_id": newest.run_id, "clusters": rows}
-    last = f"{counted(len(rows), 'cluster')}, analysis of {newest.date}"
-    table = Table(_COLUMNS, [_cells(row) for row in rows], below=(last,))
-    show(arguments, "\n".join([*map(_line, rows), last]), document, table=table)
+    document = {"date": newest.date, "run_id": newest.run_id, "clusters": rows, "cannot_be_read": gone.damaged}
+    unread = (f"{cluster}: whether it has left ZooKeeper is not known: {why}" for cluster, why in gone.damaged.items())
+    below = (f"{counted(len(rows), 'cluster')}, analysis of {newest.date}", *unread)
+    table = Table(_COLUMNS, [_cells(row) for row in rows], below=below)
+    show(arguments, "\n".join([*map(_line, rows), *below]), document, table=table)
     failing = SEVERITIES[: SEVERITIES.index(arguments.fail_on) + 1] if arguments.fail_on != _NEVER else ()
     return ExitStatus.FOUND if any(row["severity"] in failing for row in rows) else ExitStatus.DONE
 

@@ -100,6 +100,20 @@ def test_a_cluster_that_leaves_zookeeper_or_has_left_it_says_so(tmp_path, capsys
     assert [name for name, line in lines.items() if line.endswith("ZooKeeper (P0)")] == ["warned"]
 
 
+def test_a_cluster_of_which_nobody_knows_whether_it_has_left_hides_no_other(tmp_path, capsys):
+    store = open_store(str(tmp_path))
+    publish_date(store, CLUSTERS, 0)
+    record_departure(store, Departure("calm", "ann", "finalised", "2026-11-24T12:00:00+00:00", "/s/manifest.json"))
+    (key,) = store.list("v1/kraft/")
+    store.put(key, b"{")
+    assert main(["status", "--store", str(tmp_path)]) == 4
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[:3]] == ["broken", "warned", "calm"]
+    assert last.startswith("calm: whether it has left ZooKeeper is not known: record ")
+    main(["status", "--store", str(tmp_path), "--json"])
+    assert list(json.loads(capsys.readouterr().out)["cannot_be_read"]) == ["calm"]
+
+
 def test_what_the_analysis_did_not_look_for_is_a_dash(tmp_path, capsys):
     document = {"format_version": 1, "date": "2026-11-20", "run_id": "r", "created_at": "2026-11-20T03:00:00+00:00"}
     key = "v1/analysis/date=2026-11-20/run=r/manifest.json"

@@ -149,8 +149,8 @@ def test_an_analysis_that_made_no_summary_names_no_snapshot(tmp_path):
 
 
 SECTIONS = ("findings", "brokers", "waits", "drill", "history", "compare", "topics")
+SUMMARY = ("taken_at", "snapshot_id", "kafka_version", "version_reason")
 PARTS = {
-    "cluster_summary": ("taken_at", ("topics",)),
     "findings": ("severity", ("findings", "waits")),
     "broker_load": ("live", ("brokers",)),
     "imbalance": ("broker_id", ("brokers",)),
@@ -180,9 +180,17 @@ def ill(tmp_path_factory):
     return store
 
 
-@pytest.mark.parametrize(("table", "damage"), [*((name, without_column) for name in PARTS), ("failure_drill", torn)])
-def test_a_result_that_is_not_as_it_was_published_takes_its_part_of_the_page_and_no_other(ill, table, damage):
-    column, sections = PARTS[table]
+@pytest.mark.parametrize(
+    ("table", "column", "damage", "sections"),
+    [
+        *(("cluster_summary", column, without_column, ("topics",)) for column in SUMMARY),
+        *((name, column, without_column, sections) for name, (column, sections) in PARTS.items()),
+        ("failure_drill", "", torn, ("drill",)),
+    ],
+)
+def test_a_result_that_is_not_as_it_was_published_takes_its_part_of_the_page_and_no_other(
+    ill, table, column, damage, sections
+):
     whole = cluster.cluster_page(ill, "alpha")
     (key,) = [each for each in ill.list(f"v1/analysis/date={today()}/") if each.endswith(f"/{table}.parquet")]
     content = ill.get(key)

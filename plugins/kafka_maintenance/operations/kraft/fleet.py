@@ -10,7 +10,7 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.words import counted
 from kafka_maintenance.operations.kraft.certificate import Certificate, certify, is_ready
-from kafka_maintenance.operations.record.departures import departures
+from kafka_maintenance.operations.record.departures import readable_departures
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
     known_clusters,
@@ -46,16 +46,16 @@ class Fleet:
 
 
 def certify_fleet(store: ObjectStore) -> Fleet:
-    """Judges the newest snapshot of every cluster of the store that has not left ZooKeeper; one that cannot be read, or has none, is named, and hides no other.
+    """Judges the newest snapshot of every cluster of the store that has not left ZooKeeper.
 
-    Raises:
-        ObjectDamagedError: whether a cluster has left cannot be read.
+    One that cannot be read, or has none, or of which nobody knows whether it has left, is named, and hides no other.
     """
     judged: list[Certificate] = []
-    unusable: dict[str, str] = {}
-    left = {cluster: departure.at for cluster, departure in departures(store).items()}
+    known = readable_departures(store)
+    unusable = dict(known.damaged)
+    left = {cluster: departure.at for cluster, departure in known.departures.items()}
     for cluster in known_clusters(store):
-        if cluster in left:
+        if cluster in left or cluster in unusable:
             continue
         try:
             manifest = newest_snapshot(store, cluster)

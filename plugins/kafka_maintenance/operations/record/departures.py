@@ -49,20 +49,10 @@ def record_return(store: ObjectStore, departure: Departure) -> None:
     _append(store, departure, _RETURNED)
 
 
-def departures(store: ObjectStore) -> dict[str, Departure]:
-    """Cluster → its departure, of all that have left ZooKeeper.
-
-    Raises:
-        ObjectDamagedError: a record cannot be read; nobody knows then whether the cluster has left.
-    """
-    left = _left(store)
-    return dict(zip(left, at_once(lambda key: _read(store, key), left.values()), strict=True))
-
-
 def readable_departures(
     store: ObjectStore, kept: Callable[[str, Callable[[], Departure]], Departure] = lambda _, read: read()
 ) -> Known:
-    """As `departures`, for a page or a whole fleet: of a cluster whose record cannot be read it says why, and hides no other one.
+    """All that have left ZooKeeper: of a cluster whose record cannot be read it says why, and hides no other one.
 
     Args:
         store: of snapshots, plans and records.
@@ -84,7 +74,11 @@ def readable_departures(
 
 
 def departure_of(store: ObjectStore, cluster: str) -> Departure | None:
-    """The departure of a cluster that has left ZooKeeper; None of one that has not. Raises as `departures`."""
+    """The departure of a cluster that has left ZooKeeper; None of one that has not.
+
+    Raises:
+        ObjectDamagedError: its record cannot be read; nobody knows then whether it has left.
+    """
     keys = store.list(f"{PREFIX}{cluster}/")
     return _read(store, keys[-1]) if keys and _is_left(keys[-1]) else None
 

@@ -1,6 +1,7 @@
 """The page Cluster: what is wrong, what waits and why, every broker's load, and how it came to be so."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
@@ -81,7 +82,7 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
     judged = next(
         (one for one in reversed(of_cluster) if one.date < chosen.date and is_judged(one.clusters[name])), None
     )
-    summary, why = _summary(store, chosen, name)
+    judged_of = _judged_of(store, chosen, name)
 
     def part(make: Callable[[], Sequence[Block]]) -> list[Block]:
         return or_why(as_published(store, chosen.manifest)(make))
@@ -98,7 +99,7 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
         lambda: controllers_by_date(store, chosen, name),
     )
     came = list(chain.from_iterable(map(part, history)))
-    topics = topics_table(store, name, chosen.date, summary.get("snapshot_id"), topic)
+    topics = topics_table(store, name, chosen.date, judged_of.snapshot_id, topic)
     sections = [
         Section(title="Findings", anchor="findings", blocks=part(lambda: _findings(store, chosen, name, judged))),
         Section(title="Brokers", anchor="brokers", blocks=part(lambda: [_heat(store, chosen, name)])),
@@ -119,23 +120,36 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
         trail=(("Clusters", "clusters"),),
         head=(
             _date_form(name, of_cluster, chosen),
-            _facts(chosen, before, summary, name),
-            *_version(summary),
-            *why,
+            _facts(chosen, before, judged_of.taken, name),
+            *judged_of.notes,
             *_unread(damaged),
         ),
         sections=sections,
     )
 
 
-def _summary(store: ObjectStore, chosen: Overview, name: str) -> tuple[Row, list[Block]]:
-    """The newest row of the summary, where the analysis has one; and why it cannot be read."""
+@dataclass(frozen=True, slots=True)
+class _JudgedOf:
+    """The snapshot of which an analysis speaks, and what is to be said of it."""
+
+    snapshot_id: str | None = None
+    taken: str = "-"
+    notes: tuple[Note, ...] = ()
+
+
+def _judged_of(store: ObjectStore, chosen: Overview, name: str) -> _JudgedOf:
+    """What the newest row of the summary says, where the analysis has one; or why it cannot be read."""
     try:
         with as_published(store, chosen.manifest):
             rows = _rows(store, chosen, "cluster_summary", name)
-            return max(rows, key=itemgetter("taken_at"), default={}), []
+            newest = max(rows, key=itemgetter("taken_at"), default=None)
+            if newest is None:
+                return _JudgedOf()
+            version = newest["kafka_version"]
+            notes = (Note(f"Judged as Kafka {version}: {newest['version_reason']}."),) if version else ()
+            return _JudgedOf(newest["snapshot_id"], f"{newest['taken_at']:%Y-%m-%d %H:%M} UTC", notes)
     except UNUSABLE as error:
-        return {}, [Note(str(error), "warning")]
+        return _JudgedOf(notes=(Note(str(error), "warning"),))
 
 
 def _unread(damaged: Sequence[str]) -> list[Lines]:
@@ -156,7 +170,7 @@ def _date_form(name: str, overviews: Sequence[Overview], chosen: Overview) -> Fo
     )
 
 
-def _facts(chosen: Overview, before: Overview | None, summary: Row, name: str) -> Facts:
+def _facts(chosen: Overview, before: Overview | None, taken: str, name: str) -> Facts:
     now, was = chosen.clusters[name], before.clusters[name] if before else {}
 
     def changed(field: str, tone: Tone | None = None) -> Cell:
@@ -177,15 +191,9 @@ def _facts(chosen: Overview, before: Overview | None, summary: Row, name: str) -
             ("Topics", changed("topic_count")),
             ("Partitions", changed("partition_count")),
             ("Replicas", changed("replica_count")),
-            ("Snapshot taken", Cell(f"{summary['taken_at']:%Y-%m-%d %H:%M} UTC" if summary.get("taken_at") else "-")),
+            ("Snapshot taken", Cell(taken)),
         )
     )
-
-
-def _version(summary: Row) -> tuple[Note, ...]:
-    if not summary.get("kafka_version"):
-        return ()
-    return (Note(f"Judged as Kafka {summary['kafka_version']}: {summary['version_reason']}."),)
 
 
 def _findings(store: ObjectStore, chosen: Overview, name: str, before: Overview | None) -> list[Block]:

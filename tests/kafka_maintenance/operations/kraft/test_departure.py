@@ -11,7 +11,7 @@ from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.kraft.departure import come_back, leave
 from kafka_maintenance.operations.record.audit import audit_findings, keys_from
-from kafka_maintenance.operations.record.departures import departures, refuse_departed
+from kafka_maintenance.operations.record.departures import readable_departures, refuse_departed
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot
 from kafka_maintenance.operations.snapshots.pins import pins
@@ -40,7 +40,7 @@ def test_the_last_snapshot_is_pinned_and_the_record_is_part_of_the_chain(store):
     assert pins(store, "blue") == {last.snapshot_id: "the last of ZooKeeper: finalised (ann)"}
     assert pins(store, "green") == {}
     assert (found.snapshot, found.at) == (last.uri, "2026-11-24T12:00:00+00:00")
-    assert departures(store) == {"blue": found}
+    assert readable_departures(store) == ({"blue": found}, {})
     number, _, findings = audit_findings(store, "blue", keys=keys_from({}))
     assert (number, findings) == (1, ())
     store.put("v1/kraft/cluster=blue/20261125T000000000000Z-returned.json", b"{}")
@@ -53,10 +53,10 @@ def test_a_second_call_changes_nothing_and_a_return_is_taken_back_again(store):
     first = left(store)
     assert left(store, at=NOW + timedelta(days=1)) == first
     come_back(store, "blue", by="bob", reason="the wrong cluster", now=NOW + timedelta(days=2))
-    assert departures(store) == {}
+    assert readable_departures(store) == ({}, {})
     refuse_departed(store, "blue")
     again = left(store, at=NOW + timedelta(days=3))
-    assert departures(store) == {"blue": again}
+    assert readable_departures(store) == ({"blue": again}, {})
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,9 @@ def test_a_second_call_changes_nothing_and_a_return_is_taken_back_again(store):
 def test_what_is_said_last_counts(store, clock):
     left(store)
     come_back(store, "blue", by="bob", reason="the wrong cluster", now=clock)
-    assert departures(store) == {}
-    assert departures(store) == {} != {"blue": left(store, at=clock)} == departures(store)
+    assert readable_departures(store) == ({}, {})
+    found = left(store, at=clock)
+    assert readable_departures(store) == ({"blue": found}, {})
     assert audit_findings(store, "blue", keys=keys_from({}))[2] == ()
 
 
@@ -85,9 +86,10 @@ def test_a_record_that_cannot_be_read_is_no_permission_and_holds_no_other_cluste
     (key,) = store.list("v1/kraft/")
     store.delete(key)
     store.put(key, content)
-    for asked in (lambda: departures(store), lambda: refuse_departed(store, "blue"), lambda: left(store)):
+    for asked in (lambda: refuse_departed(store, "blue"), lambda: left(store)):
         with pytest.raises(ObjectDamagedError, match="kafka-maintenance audit verify"):
             asked()
+    assert "kafka-maintenance audit verify" in readable_departures(store).damaged["blue"]
     assert left(store, "green").cluster == "green"
     assert come_back(store, "green", by="ann", reason="x", now=NOW).cluster == "green"
 

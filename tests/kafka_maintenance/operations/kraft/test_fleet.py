@@ -92,3 +92,13 @@ def test_a_cluster_that_has_left_zookeeper_stands_in_nobodys_way(store):
     assert fleet_text(fleet).endswith("not judged: blue: it has left ZooKeeper (2026-11-23T02:00:00+00:00)")
     leave(store, "green", by="ann", reason="finalised", now=NOW)
     assert certify_fleet(store).ready
+
+
+def test_a_cluster_of_which_nobody_knows_whether_it_has_left_hides_no_other_and_is_not_called_ready(store):
+    for cluster in ("blue", "green"):
+        leave(store, cluster, by="ann", reason="finalised", now=NOW)
+    store.put(store.list("v1/kraft/cluster=green/")[0], b"{")
+    fleet = certify_fleet(store)
+    assert not fleet.ready
+    assert fleet.left.keys() == {"blue"}
+    assert "kafka-maintenance audit verify" in fleet.unusable["green"]
