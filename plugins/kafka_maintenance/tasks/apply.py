@@ -51,7 +51,7 @@ class ApplyPlanOperator(BaseOperator):
             begun_before: whether it had gone on with its plan before it met that.
 
         Raises:
-            ClusterBusyError: the cluster is busy for longer than is waited.
+            AirflowFailException: the cluster is busy for longer than is waited; a further try would wait as long once more.
         """
         from kafka_maintenance.operations.errors import ClusterBusyError, StillUnderWayError
 
@@ -65,7 +65,7 @@ class ApplyPlanOperator(BaseOperator):
             since = busy_since or begun.isoformat()
             until = datetime.fromisoformat(since) + timedelta(seconds=SETTINGS.busy_wait_s)
             if begun >= until:
-                raise
+                raise AirflowFailException(str(busy)) from busy
             log.info("waits for its turn until %s UTC, no worker is held: %s", f"{until:%Y-%m-%d %H:%M}", busy)
             turn = _turn(self.kind, values)
             if busy_since is None:
