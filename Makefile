@@ -19,6 +19,8 @@ AIRFLOW_TESTS := tests/dags
 LIVE_TESTS := tests/dags/live
 SPARK_TESTS := tests/spark_jobs
 OPERATIONS_TESTS := tests/kafka_maintenance/operations
+SNAPSHOT_TESTS := $(addprefix $(OPERATIONS_TESTS)/,snapshots restore retention)
+DIFFERENTIAL_TESTS := tests/differential tests/benchmarks
 PROVIDER_TESTS := tests/kafka_maintenance/provider
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 FAILURES := build/failures
@@ -27,7 +29,7 @@ BATCH = $(shell command -v chrt > /dev/null && echo chrt --batch 0) # Linux then
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-live test-spark test-provider browser kerberos test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs docs-screenshots dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-operations test-snapshots test-differential test-airflow test-live test-spark test-provider test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs docs-screenshots dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -50,27 +52,30 @@ demo: setup ## the daily pipeline on a real cluster in front of you (APPROVE=yes
 demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluster that is to leave ZooKeeper
 	$(BIN)/python -m kafka_maintenance.demo.kraft
 
-test: setup ## every test, the slow ones included, and every branch of the core; all suites at once, for they wait a lot; takes up to 9 GB of memory
+test: setup ## every test, the slow ones included, and every branch of the core; seven of nine suites at once, for they wait a lot; takes up to 9 GB of memory
 	@rm -rf $(FAILURES)
-	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=7 test-provider test-live test-operations test-services test-spark test-airflow coverage || { \
+	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=7 test-live test-services test-operations test-spark test-airflow test-provider coverage test-differential test-snapshots || { \
 	  echo; echo "What failed, of all suites:"; tail -n 80 $(FAILURES)/*.txt 2> /dev/null; exit 1; }
 
-browser: # what the suites that look at pages need
+test-services: setup # a part of `test`: all that no other suite has
+	@.ci/browser; .ci/kerberos $(BIN)/python
+	$(SUITE) --durations=15 $(patsubst %,--ignore=%,$(CORE_TESTS) $(AIRFLOW_TESTS) $(SPARK_TESTS) $(OPERATIONS_TESTS) $(DIFFERENTIAL_TESTS) $(PROVIDER_TESTS)) $(WHOLE_LINES)
+
+test-operations: setup # a part of `test`: plans and their application, the way to KRaft, on real brokers
+	$(SUITE) --durations=15 $(OPERATIONS_TESTS) $(addprefix --ignore=,$(SNAPSHOT_TESTS)) $(WHOLE_LINES)
+
+test-snapshots: setup # a part of `test`: snapshots and restores, on real ZooKeepers
+	$(SUITE) --durations=15 $(SNAPSHOT_TESTS) $(WHOLE_LINES)
+
+test-differential: setup # a part of `test`: Kafka's own controller beside the core, and that each benchmark prints its figures
+	$(SUITE) --durations=15 $(DIFFERENTIAL_TESTS) $(WHOLE_LINES)
+
+test-airflow: setup # a part of `test`: the DAGs and the pages, without a scheduler
 	@.ci/browser
-
-kerberos: setup browser # what logs in by Kerberos; apt serves one at a time
-	@.ci/kerberos $(BIN)/python
-
-test-services: setup kerberos # a part of `test`: all that no other suite has
-	$(SUITE) --durations=15 $(patsubst %,--ignore=%,$(CORE_TESTS) $(AIRFLOW_TESTS) $(SPARK_TESTS) $(OPERATIONS_TESTS) $(PROVIDER_TESTS)) $(WHOLE_LINES)
-
-test-operations: setup # a part of `test`: snapshots, plans and their application, restores, on real ZooKeepers and brokers
-	$(SUITE) --durations=15 $(OPERATIONS_TESTS) $(WHOLE_LINES)
-
-test-airflow: setup browser # a part of `test`: the DAGs and the pages, without a scheduler
 	$(SUITE) --durations=15 $(AIRFLOW_TESTS) --ignore=$(LIVE_TESTS) $(WHOLE_LINES)
 
-test-live: setup browser # a part of `test`: the whole stack, its scheduler, workers and brokers
+test-live: setup # a part of `test`: the whole stack, its scheduler, workers and brokers
+	@.ci/browser
 	$(SUITE) --durations=15 $(LIVE_TESTS) $(WHOLE_LINES)
 
 test-spark: setup # a part of `test`: the jobs
@@ -137,7 +142,8 @@ docs: setup ## the site of docs/ in .local/site, with search and checked links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open .local/site/index.html, or: $(BIN)/python -m http.server --directory .local/site --bind 127.0.0.1"
 
-docs-screenshots: setup browser ## the pictures of docs/: those of the tutorial, taken anew from the real pages in a real browser, and changed diagrams
+docs-screenshots: setup ## the pictures of docs/: those of the tutorial, taken anew from the real pages in a real browser, and changed diagrams
+	@.ci/browser
 	$(BIN)/python -m tests.diagrams
 	$(BIN)/python -m pytest -q tests/dags/test_pages.py tests/dags/test_red_run.py -k "tutorial or red_run"
 	cp build/screenshots/tutorial/*.png docs/images/
