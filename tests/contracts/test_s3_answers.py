@@ -4,6 +4,7 @@ import io
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
+from botocore.loaders import JSONFileLoader
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
@@ -99,3 +100,17 @@ def test_what_has_no_answer_is_repeated_by_boto3_alone(monkeypatch):
     with pytest.raises(StoreUnreachableError, match="'s3://b/p/k' not read"):
         store.get("k")
     assert asked == ["p/k"]
+
+
+def test_a_further_store_reads_no_description_of_the_service_again_and_its_credentials_anew(monkeypatch, tmp_path):
+    def opened(key):
+        (tmp_path / "credentials").write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = s\n")
+        store = S3Store("b", "p", endpoint_url="http://127.0.0.1:9")
+        return store._client.generate_presigned_url("get_object", Params={"Bucket": "b", "Key": "k"})
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    assert "Credential=first%2F" in opened("first")
+    monkeypatch.setattr(JSONFileLoader, "load_file", None)
+    assert "Credential=second%2F" in opened("second")

@@ -8,11 +8,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 import boto3
+import botocore.session
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -24,6 +26,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
     ResponseStreamingError,
 )
+from botocore.loaders import Loader
 
 from controller_core.model.errors import (
     ObjectDamagedError,
@@ -84,12 +87,13 @@ class S3Store:
             retries={"mode": "standard", "max_attempts": _ATTEMPTS},
         )
         try:
-            self._client: Any = boto3.session.Session().client(
+            session = _session()
+            self._client: Any = session.client(
                 "s3",
                 endpoint_url=endpoint_url,
                 aws_access_key_id=access_key,
                 aws_secret_access_key=secret_key,
-                region_name=region or boto3.session.Session().region_name or "us-east-1",
+                region_name=region or session.region_name or "us-east-1",
                 config=config,
             )
         except (BotoCoreError, ValueError) as error:
@@ -241,3 +245,23 @@ class S3Store:
 
 class _ConflictError(ObjectStoreError):
     """Two conditional writes of one key overlapped; neither is decided."""
+
+
+class _Descriptions(Loader):
+    """Amazon's descriptions of its services, as boto3 carries them."""
+
+    @property
+    def search_paths(self) -> list[str]:
+        return list(super().search_paths)  # a copy, for each session adds a folder of its own
+
+
+@cache
+def _descriptions() -> _Descriptions:
+    return _Descriptions()
+
+
+def _session() -> boto3.session.Session:
+    """A session that reads credentials anew, as some sites exchange them, and descriptions once a process: reading them is most of the cost."""
+    session = botocore.session.Session()
+    session.register_component("data_loader", _descriptions())
+    return boto3.session.Session(botocore_session=session)
