@@ -98,6 +98,7 @@ class AirflowServer(Service):
         if self.workers:
             self._env |= _celery(database_url)
         self._children: dict[str, Child] = {}
+        self._clients: dict[str, AirflowApi] = {}
         self._is_migrated = False
 
     @property
@@ -214,9 +215,11 @@ class AirflowServer(Service):
             child.check_alive()
 
     def api(self, user: str = "operator") -> AirflowApi:
-        """A client of the API, signed in as one of the users."""
-        found = self.users[user]
-        return AirflowApi(self.url, found.name, found.password)
+        """The client of the API that is signed in as that user."""
+        if user not in self._clients:
+            found = self.users[user]
+            self._clients[user] = AirflowApi(self.url, found.name, found.password)
+        return self._clients[user]
 
     def cli(self, *arguments: str) -> str:
         """Run `airflow <arguments>` and return what it printed.
