@@ -3,7 +3,7 @@
     spark-submit --py-files JOBS.zip spark_jobs/failure_drill.py \
         --input FOLDER… --output FOLDER --run RUN --date YYYY-MM-DD [--settings FILE] [--drill-pairs-max N]
 
-Results: `failure_drill`, `not_analysed`, and a report of them. Arguments and exit status as of `nightly_analysis.py`.
+Results: `failure_drill`, `not_analysed`, and a report of them. Arguments and exit status: see `nightly_analysis.py`.
 """
 
 import sys

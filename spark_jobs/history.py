@@ -4,7 +4,7 @@
         --input FOLDER… --output FOLDER --run RUN --date YYYY-MM-DD --history-days 365
 
 Results: `growth`, `leader_churn`, `unstable_partitions`, `broker_history`, `controller_churn`, and a report of them.
-Arguments and exit status as of `nightly_analysis.py`; the date is the last date of the window.
+Arguments and exit status: see `nightly_analysis.py`; the date is the last date of the window.
 """
 
 import sys

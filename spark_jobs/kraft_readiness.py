@@ -4,7 +4,7 @@
         --input FOLDER… --output FOLDER --run RUN --date YYYY-MM-DD
 
 Result: `kraft_readiness`, the rules R1 to R25 of docs/kraft.md for the newest snapshot of each cluster, and a report of them. Spark deals out the clusters;
-the rules are those of `kafka-maintenance kraft readiness`. Arguments and exit status as of `nightly_analysis.py`. A snapshot whose raw layer is not
+the rules are those of `kafka-maintenance kraft readiness`. Arguments and exit status: see `nightly_analysis.py`. A snapshot whose raw layer is not
 in the input is not judged.
 """
 

@@ -161,7 +161,7 @@ def plan_and_digest(plan: Plan, *, code_version: str | None = None) -> tuple[byt
 
 
 def plan_from_bytes(data: bytes, *, where: str) -> Plan:
-    """The plan in a stored document; arguments and errors as of `plan_and_digest_from_bytes`."""
+    """The plan in a stored document; arguments and errors: see `plan_and_digest_from_bytes`."""
     return plan_and_digest_from_bytes(data, where=where)[0]
 
 

@@ -56,7 +56,7 @@ class ObjectStore(Protocol):
         ...
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Writes the object's bytes to a local file, which appears whole or not at all; errors as of `get`."""
+        """Writes the object's bytes to a local file, which appears whole or not at all; errors: see `get`."""
         ...
 
     def list(self, prefix: str) -> Sequence[str]:

@@ -25,7 +25,7 @@ def request_frame(message: Message, version: int, correlation_id: int, client_id
         version: of it.
         correlation_id: which its response repeats.
         client_id: who asks.
-        values: its fields, as of `codec.encode`.
+        values: its fields, see `codec.encode`.
     """
     name = client_id.encode()
     tags = b"\0" if message.is_flexible(version) else b""
@@ -72,7 +72,7 @@ def response_frame(answer: Message, version: int, correlation_id: int, values: V
         answer: which message.
         version: of the request, and so of the response.
         correlation_id: of the request.
-        values: its fields, as of `codec.encode`.
+        values: its fields, see `codec.encode`.
     """
     tags = b"\0" if answer.is_flexible(version) else b""
     return framed(_LENGTH.pack(correlation_id) + tags + encode(answer, version, values))

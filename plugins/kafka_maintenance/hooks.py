@@ -131,7 +131,7 @@ def cluster_to_write(name: str) -> Cluster:
     """The settings of the cluster `name` for a task that writes to it: as whom its `write_connection` says, if it names one.
 
     Raises:
-        SettingsMissingError: as of `cluster`; or that connection is missing, unusable, or of other hosts or another chroot.
+        SettingsMissingError: see `cluster`; or that connection is missing, unusable, or of other hosts or another chroot.
     """
     found = cluster(name)
     if found.write_connection is None:
@@ -161,7 +161,7 @@ def limits_of(name: str) -> tuple[frozenset[str] | None, Mapping[str, int]]:
 
 
 def policy_for(name: str) -> "Policy":
-    """What the policy file says of the cluster `name`, within the limits of its connection; errors as of `limits_of` and `policy_of`."""
+    """What the policy file says of the cluster `name`, within the limits of its connection; errors: see `limits_of` and `policy_of`."""
     from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
 
     return policy_of(name).narrowed(*limits_of(name))

@@ -132,7 +132,7 @@ def core_judgement(partitions: DataFrame, core_facts: DataFrame, *, tasks: int |
     """The compared results as the core finds them, of every snapshot.
 
     In:  schemas.PARTITIONS and CORE_FACTS.
-    Out: JUDGED, and `error`, by so many `tasks`, as of `per_snapshot`.
+    Out: JUDGED, and `error`, by so many `tasks`, see `per_snapshot`.
     """
     return per_snapshot(partitions, core_facts, _judged, JUDGED, tasks=tasks)
 

@@ -60,7 +60,7 @@ def failure_drill(
 ) -> DataFrame:
     """Every live broker, every rack, and the pairs of brokers that share the most partitions fail, each by itself.
 
-    A cluster without partitions has nothing to lose: no row. `tasks`: as of `per_snapshot`.
+    A cluster without partitions has nothing to lose: no row. `tasks`: see `per_snapshot`.
 
     In:  schemas.PARTITIONS and CORE_FACTS.
     Out: `PARTIAL` and `error`, one row per slice and scenario; `ranked` makes schemas.FAILURE_DRILL of it.

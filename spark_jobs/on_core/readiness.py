@@ -30,7 +30,7 @@ PublicConfigs = Mapping[tuple[str, str], Mapping[str, Mapping[str, str]]]
 def kraft_readiness(spark: SparkSession, snapshots: Sequence[Snapshot], public: PublicConfigs) -> DataFrame:
     """What each rule says of each snapshot whose raw layer is at hand.
 
-    In:  the snapshots; `public`, as of `public_configs`.
+    In:  the snapshots; `public`, see `public_configs`.
     Out: schemas.KRAFT_READINESS and a column `error`: null, or the only thing that a row of a failed snapshot says beside its key.
     """
     wanted = with_error(schemas.KRAFT_READINESS)

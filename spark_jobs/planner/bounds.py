@@ -175,7 +175,7 @@ def without_leader_bounds(problem: Problem) -> Problem:
 def leaders_problem(state: ClusterState, goals: Goals) -> Problem:
     """The problem of choosing leaders alone: every replica stays where it is, whatever racks and bounds say.
 
-    Partitions without a replica on a broker that may lead are left out. Errors as of `problem_of`.
+    Partitions without a replica on a broker that may lead are left out. Errors: see `problem_of`.
     """
     rows = chosen_rows(state, goals)
     leading = state.live & ~state.draining
@@ -325,7 +325,7 @@ def _even_bounds(
 
 
 def _handed_over_bounds(state: ClusterState, goals: Goals, eligible: Bools, rows: Ints, wanted: Ints) -> _Bounds:
-    """Every broker has what it has now, and the replacement brokers what the leaving ones have; errors as of `handed_over`."""
+    """Every broker has what it has now, and the replacement brokers what the leaving ones have; errors: see `handed_over`."""
     handed = handed_over(state, goals, eligible, rows)
     _check_factors_kept(state, goals, wanted, rows)
     load = np.bincount(handed[handed >= 0], minlength=state.broker_count).astype(np.int64)

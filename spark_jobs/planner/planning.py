@@ -113,7 +113,7 @@ def _planned(state: ClusterState, wanted: Goals) -> ReassignmentPlan:
 
 
 def solve(problem: Problem) -> Solution:
-    """Solves and verifies one problem; errors as of `optimal_plan`."""
+    """Solves and verifies one problem; errors: see `optimal_plan`."""
     sets, certificate = _placed(problem)
     return _led(problem, sets, certificate)
 

@@ -82,7 +82,7 @@ class BrokerConnection:
             request: which message.
             answer: what its response is.
             version: of both.
-            values: fields of the request, as of `wire.codec.encode`.
+            values: fields of the request, see `wire.codec.encode`.
             timeout_s: how long the answer is waited for.
 
         Raises:
@@ -100,7 +100,7 @@ class BrokerConnection:
         """What the broker believes of these topics (None: of all).
 
         Raises:
-            BrokerError: as of `ask`.
+            BrokerError: see `ask`.
         """
         asked = None if topics is None else [{"name": topic} for topic in topics]
         found = self.ask(m.METADATA, m.METADATA_ANSWER, 1, {"topics": asked}, timeout_s=timeout_s)

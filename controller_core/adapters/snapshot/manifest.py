@@ -136,7 +136,7 @@ _NO_MANIFEST: Final = (
 
 
 def new_manifest(**fields: Any) -> Manifest:
-    """A manifest of today's format, with its digest; fields as of `Manifest`."""
+    """A manifest of today's format, with its digest; fields: see `Manifest`."""
     draft = Manifest(format_version=FORMAT_VERSIONS[-1], digest="", **fields)
     return Manifest(**{**_fields(draft), "digest": _digest(manifest_document(draft))})
 

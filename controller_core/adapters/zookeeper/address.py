@@ -42,7 +42,7 @@ class ClusterAddress:
     def session(
         self, *, timeout_s: float = 15.0, session_timeout_s: float = 30.0, create_chroot: bool = False
     ) -> Iterator[KazooZooKeeper]:
-        """A session for the length of a `with` block; arguments and errors as of `connect`."""
+        """A session for the length of a `with` block; arguments and errors: see `connect`."""
         with connect(
             self.zookeeper,
             auth=self.auth,

@@ -47,7 +47,7 @@ NONE_IN_PROGRESS = "NO_REASSIGNMENT_IN_PROGRESS"
 
 @dataclass(frozen=True, slots=True)
 class OnPartitionReassignment(Task):
-    """One run of a reassignment towards `assignment`: update, then wait or complete. `kafka`: as of `EndReassignment`."""
+    """One run of a reassignment towards `assignment`: update, then wait or complete. `kafka`: see `EndReassignment`."""
 
     partition: TopicPartition
     assignment: ReplicaAssignment

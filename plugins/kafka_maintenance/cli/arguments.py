@@ -114,7 +114,7 @@ def add_client_settings_argument(command: Any) -> None:
 
 
 def client_settings_of(path: Path | None) -> Mapping[str, Any] | None:
-    """The arguments in that file, and errors, as of `json_object`."""
+    """The arguments in that file; errors: see `json_object`."""
     return json_object(path, "client settings")
 
 

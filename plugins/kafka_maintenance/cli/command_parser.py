@@ -27,20 +27,20 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(formatter_class=_Formatter, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of `ArgumentParser`; what is not known is told by the command that does not know it, and not by the first one of all."""
+        """See `ArgumentParser`; the command that does not know an argument refuses it, and not the first command of all."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """As of `ArgumentParser`; an empty value is a variable of the shell that nobody set: it would be the folder at hand, or the user at hand."""
+        """See `ArgumentParser`; an empty value is a variable of the shell that nobody set: it would be the folder at hand, or the user at hand."""
         if action.nargs != argparse.PARSER and not all(map(str.strip, arg_strings)):
             raise argparse.ArgumentError(action, "expected a value, found an empty one")
         return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
-        """Raises BadInputError: a wrong command line is told as every other bad input, without the usage of all options above it."""
+        """Raises BadInputError: a wrong command line is shown as every other bad input, without the usage of all options above it."""
         raise BadInputError(f"{message}; `{self.prog} --help` has every argument, and examples")
 
 

@@ -72,7 +72,7 @@ def add_cluster_filter(command: argparse.ArgumentParser, *, required: bool = Fal
 
 
 def add_files_arguments(command: argparse.ArgumentParser, *names: str) -> None:
-    """Where the server's files are, and which tree in them; `names` as of `add_argument`."""
+    """Where the server's files are, and which tree in them; `names`: see `add_argument`."""
     command.add_argument(*names, metavar="DATA_DIR", type=Path, help="dataDir of a server's zoo.cfg, or a copy of it")
     command.add_argument("--log-dir", metavar="DIR", type=Path, help="its dataLogDir, where zoo.cfg has one")
     command.add_argument(

@@ -53,7 +53,7 @@ VERSIONS: Mapping[str, KafkaRelease] = MappingProxyType(
 
 
 def kafka_jars(version: str, *, cache: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
-    """The folder with the jars of a Kafka version, such as "3.9"; arguments and errors as of `JarSet.cached`.
+    """The folder with the jars of a Kafka version, such as "3.9"; arguments and errors: see `JarSet.cached`.
 
     Raises:
         JarsUnavailableError: also where the version is not one of `VERSIONS`.

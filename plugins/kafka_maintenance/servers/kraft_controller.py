@@ -178,7 +178,7 @@ class KRaftController(Server):
         return frozenset(broker for broker, unfenced in found.items() if unfenced)
 
     def dump_lines(self) -> Iterator[str]:
-        """The records of its metadata log, as of `dump_lines`."""
+        """The records of its metadata log, see `dump_lines`."""
         return dump_lines(self.workspace, self.storage.version, self._segments())
 
     def _segments(self) -> list[Path]:

@@ -28,7 +28,7 @@ LEFT_OUT = (
 
 
 def s3a_jars() -> tuple[Path, ...]:
-    """The jars, sorted; errors as of `JarSet.cached`."""
+    """The jars, sorted; errors: see `JarSet.cached`."""
     return tuple(sorted(jar_set().cached().glob("*.jar")))
 
 

@@ -193,7 +193,7 @@ class ZooKeeperEnsemble(Service):
         users: Mapping[str, str] | None = None,
         tick_time_ms: int = 1000,
     ) -> None:
-        """Describe an ensemble; nothing is started. Arguments as of `ZooKeeperServer`."""
+        """Describe an ensemble; nothing is started. Arguments: see `ZooKeeperServer`."""
         self._own_workspace = workspace is None
         self.workspace = workspace or Workspace.create_temporary()
         ports = free_ports(2 * size)

@@ -80,7 +80,7 @@ class PlanApprovalOperator(ApprovalOperator):
         """Shows the plan and parks; its digest, and the hash of what is shown, are kept before anybody can answer.
 
         Raises:
-            BadInputError, InvalidPlanError, RefusedError: as of `_planned`, `shown`, `refuse_rejected` and the policy; nobody was asked.
+            BadInputError, InvalidPlanError, RefusedError: see `_planned`, `shown`, `refuse_rejected` and the policy; nobody was asked.
             ObjectStoreError, AuditSinkError: the question could not be kept, or the store lets a record be overwritten; nobody was asked.
             AirflowFailException: the gate was cleared, and Airflow goes on showing the plan of an earlier try.
         """
@@ -251,7 +251,7 @@ def _event_of(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> Approval:
-    """The approval of the running run, judged by the policy of its cluster; errors as of `permission`."""
+    """The approval of the running run, judged by the policy of its cluster; errors: see `permission`."""
     cluster = cluster_of_run(context)
     return permission(
         store,
@@ -266,7 +266,7 @@ def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> App
 
 
 def closed_window(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> str | None:
-    """Why the running run may ask for no step now; as of `window_closed`."""
+    """Why the running run may ask for no step now; see `window_closed`."""
     cluster = cluster_of_run(context)
     return window_closed(
         store, kind=kind, cluster=cluster, run=run_name(context), policy=policy_of(cluster), now=datetime.now(UTC)

@@ -204,7 +204,7 @@ def cluster_of_run(context: dict[str, Any]) -> str:
     """The cluster that the run was started for, by its own conf: tasks do not tell each other.
 
     Raises:
-        RefusedError: as of `require_dag_for`.
+        RefusedError: see `require_dag_for`.
     """
     cluster = str(context["params"]["cluster"])
     require_dag_for(context["dag_run"].dag_id, cluster)

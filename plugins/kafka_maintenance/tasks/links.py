@@ -45,7 +45,7 @@ class PlanLink(_PageLink):
     title = "Plan"
 
     def path(self, ti: Any) -> str:
-        """As of the base."""
+        """See the base."""
         return _tab(ti, "plan")
 
 
@@ -55,7 +55,7 @@ class ReportLink(_PageLink):
     title = "Report"
 
     def path(self, ti: Any) -> str:
-        """As of the base."""
+        """See the base."""
         return _tab(ti, "report")
 
 
@@ -65,7 +65,7 @@ class ExecutionLink(_PageLink):
     title = "Execution"
 
     def path(self, ti: Any) -> str:
-        """As of the base."""
+        """See the base."""
         return f"{PAGES}/run-execution?dag_id={quote(ti.dag_id, safe='')}&run_id={quote(ti.run_id, safe='')}"
 
 
@@ -75,7 +75,7 @@ class ClustersLink(_PageLink):
     title = "Clusters"
 
     def path(self, ti: Any) -> str:  # noqa: ARG002 - the same for every run
-        """As of the base."""
+        """See the base."""
         return "/plugin/kafka-clusters"
 
 

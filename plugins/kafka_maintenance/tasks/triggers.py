@@ -167,7 +167,7 @@ class PlanTrigger(LookingTrigger):
             return None
 
     def _wanted(self, plan: Plan) -> str | None:
-        """As of `_look`, of the plan; raises where nobody answers."""
+        """`_look` of the plan; raises where nobody answers."""
         raise NotImplementedError
 
     def _awaited(self) -> str:
@@ -202,7 +202,7 @@ class ExecutionTrigger(PlanTrigger):
 
     Args:
         step: its number from 0 on.
-        names: as of `PlanTrigger`.
+        names: see `PlanTrigger`.
     """
 
     arguments = (*PlanTrigger.arguments, "step")

@@ -236,7 +236,7 @@ def require_overview(store: ObjectStore, date: str | None = None) -> Overview:
 
 
 def report_of_date(store: ObjectStore, date: str, cluster: str) -> str:
-    """The HTML of the report of the newest run of a date that analysed the cluster; errors as of `require_overview`, and where the report is gone."""
+    """The HTML of the report of the newest run of a date that analysed the cluster; errors: see `require_overview`, and where the report is gone."""
     manifest = require_overview(store, date).run_of(cluster).manifest
     return store.get(f"{manifest.removesuffix(MANIFEST)}report.html").decode(errors="replace")
 

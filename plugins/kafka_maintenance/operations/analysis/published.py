@@ -93,7 +93,7 @@ def publish(
     Raises:
         BadInputError: the folder holds no finished analysis, or a file is not the one that was delivered.
         AnalysisIncompleteError: a cluster could not be analysed, and that was to fail.
-        StoreUnwritableError, StoreUnreachableError: as of the store; nothing is visible then.
+        StoreUnwritableError, StoreUnreachableError: those of the store; nothing is visible then.
     """
     if (published := of_run(store, day, run_id)) is not None:
         analysis = published

@@ -201,7 +201,7 @@ def analyse(
     fail_if_incomplete: bool = False,
     **options: Any,
 ) -> Analysis:
-    """Stage, Spark job and publish in one call, as the command does it; `options` as of `stage`.
+    """Stage, Spark job and publish in one call, as the command does it; `options`: see `stage`.
 
     Args:
         store: of snapshots, plans and records.
@@ -212,12 +212,12 @@ def analyse(
         spark_settings: None: the defaults.
         now: the time for the record, UTC; None: the clock's.
         fail_if_incomplete: an analysis that leaves a cluster out is an error.
-        **options: as of `stage`.
+        **options: see `stage`.
 
     Raises:
         AnalysisFailedError: the Spark job failed; nothing was published.
-        AnalysisIncompleteError: as of `publish`.
-        BadInputError, ObjectStoreError: as of `stage` and `publish`.
+        AnalysisIncompleteError: see `publish`.
+        BadInputError, ObjectStoreError: see `stage` and `publish`.
     """
     spark_settings = spark_settings or spark.SparkSettings()
     in_place = works_in_place(store, spark_settings)

@@ -123,7 +123,7 @@ def request(run: Run, number: int, step: PlanStep, observed: Observation) -> Pla
 
     Raises:
         LockLostError, ClusterBusyError: the lock was lost, or something changed in the last moment; nothing was asked, recorded.
-        RefusedError, NotFinishedError: as of `ask_brokers`.
+        RefusedError, NotFinishedError: see `ask_brokers`.
     """
     _refuse_namesakes(run, number, step)
     if may_ask_brokers(run, step):

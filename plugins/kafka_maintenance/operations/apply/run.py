@@ -19,7 +19,7 @@ from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, 
 
 
 class Run(NamedTuple):
-    """One application of a plan, and what its steps need; times in seconds, as of `apply_plan`."""
+    """One application of a plan, and what its steps need; times in seconds, see `apply_plan`."""
 
     zookeeper: ZooKeeper
     fence: Check

@@ -28,7 +28,7 @@ def take_step(run: Run, number: int, step: PlanStep) -> None:
     """Takes the step `number`, counted from 0, or goes on with it where an earlier run stopped.
 
     Raises:
-        PlanStaleError, ClusterBusyError, RefusedError, NotFinishedError: as of `apply_plan`; each is recorded.
+        PlanStaleError, ClusterBusyError, RefusedError, NotFinishedError: see `apply_plan`; each is recorded.
     """
     if is_under_way(run, number):
         stop_if_asked(run, number)

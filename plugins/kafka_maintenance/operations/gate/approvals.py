@@ -167,7 +167,7 @@ def withdraw(store: ObjectStore, *, cluster: str, run: str, by: str, comment: st
 
 
 def was_begun(store: ObjectStore, cluster: str, digest: str) -> bool:
-    """Whether something was written for the plan of that digest, as its receipt says; raises as of `trusted_events`."""
+    """Whether something was written for the plan of that digest, as its receipt says; errors: see `trusted_events`."""
     return is_begun(trusted_events(store, cluster, digest))
 
 

@@ -116,7 +116,7 @@ def changes_since(before: Mapping[str, Any], certificate: Certificate) -> tuple[
     """What was judged in another way in an earlier certificate: `rule: verdict before, verdict now`. With a change the earlier one counts no more.
 
     Args:
-        before: the earlier certificate, as of `certificate_json`.
+        before: the earlier certificate, see `certificate_json`.
         certificate: the newer one.
 
     Raises:

@@ -55,7 +55,7 @@ class LogReader:
         kafka_version: of the tool.
 
     Raises:
-        BadInputError, LocalStackError: as of `read_log`, when it is made as at each call.
+        BadInputError, LocalStackError: see `read_log`, when it is made as at each call.
     """
 
     def __init__(self, folder: Path, kafka_version: str) -> None:

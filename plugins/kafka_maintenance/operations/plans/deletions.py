@@ -47,7 +47,7 @@ def plan_deletions(
         brokers: asked who uses the topics; None: nobody is asked.
         unused_days: written to within so many days is in use.
         even_if_used: also what is in use.
-        **source: what the plan is made from, as of `see`.
+        **source: what the plan is made from, see `see`.
 
     Returns:
         The stored plan, or None when no topic was named.

@@ -34,7 +34,7 @@ def plan_elections(
         election_count_max: at most so many; None: all.
         elections_per_minute: so many in one step; where there are several, a minute passes between two.
         topics: only topics that match one of these shell patterns; empty: all.
-        **source: what the plan is made from, as of `see`.
+        **source: what the plan is made from, see `see`.
 
     Returns:
         The stored plan, or None when there is nothing to elect.

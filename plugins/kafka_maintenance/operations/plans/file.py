@@ -51,7 +51,7 @@ def plan_file(
 
     Raises:
         BadInputError: the state cannot be read, is not JSON, an output cannot be written, or limits without waves.
-        InvalidStateError, ImpossibleGoalError: as of the planner.
+        InvalidStateError, ImpossibleGoalError: those of the planner.
     """
     if limits is not None and waves is None:
         raise BadInputError(

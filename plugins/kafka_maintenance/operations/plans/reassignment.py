@@ -54,7 +54,7 @@ def plan_reassignment(
         sizes: bytes of a replica of each partition, which limits and goals in bytes need; None: unknown.
         may_change_replication_factor: a given target may be longer or shorter than the present list.
         throttle_bytes_per_s: what each broker may send, and receive, of what is copied, a band, or what each can spare; None: as fast as it can.
-        **source: what the plan is made from, as of `see`.
+        **source: what the plan is made from, see `see`.
 
     Returns:
         The stored plan, or None when everything is where it should be.
@@ -108,7 +108,7 @@ def plan_cancel(
     Args:
         store: of snapshots, plans and records.
         cluster: its name.
-        **source: what the plan is made from, as of `see`.
+        **source: what the plan is made from, see `see`.
 
     Returns:
         The stored plan, or None when nothing is moved.

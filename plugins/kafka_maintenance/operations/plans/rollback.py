@@ -55,7 +55,7 @@ def plan_rollback(
         cluster: its name in the store.
         digest: 64 hex digits of the plan that was begun.
         throttle_bytes_per_s: how fast each broker may send, and receive, what is copied back, a band, or what each can spare; None: as fast as it can.
-        **source: what the plan is made from, as of `see`.
+        **source: what the plan is made from, see `see`.
 
     Returns:
         The stored plan, or None when every partition has its former list.

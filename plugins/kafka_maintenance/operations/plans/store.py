@@ -142,7 +142,7 @@ def find_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> St
 
 
 def plan_named(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> Plan:
-    """The plan itself; errors as of `find_plan`.
+    """The plan itself; errors: see `find_plan`.
 
     Args:
         store: of snapshots, plans and records.
@@ -268,7 +268,7 @@ def load_plan(
 
 
 def read_plan(store: ObjectStore, uri: str) -> Plan:
-    """The plan at `uri`, checked by the rules of its kind; errors as of `load_plan`."""
+    """The plan at `uri`, checked by the rules of its kind; errors: see `load_plan`."""
     return plan_in(document_at(store, uri), uri)[0]
 
 

@@ -91,7 +91,7 @@ def plan_restore(
         IdentityUnknownError: the brokers were asked, and do not say.
         RefusedError: the target does not fit (another cluster, brokers that run, a tree that is not empty), or nothing would change.
         BadInputError: the scope names nothing.
-        ObjectStoreError, ZooKeeperError: as of `read_raw` and `connect`.
+        ObjectStoreError, ZooKeeperError: see `read_raw` and `connect`.
     """
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
     raw = read_raw(store, manifest)

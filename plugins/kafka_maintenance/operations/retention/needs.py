@@ -42,7 +42,7 @@ def unfinished_plans(
         store: where the plans are.
         cluster: whose.
         manifests: its snapshots.
-        receipts: as of `receipts_of`.
+        receipts: see `receipts_of`.
 
     The name of a plan bears its digest. That of a rollback bears the digest of what it undoes: its receipt is read.
     """

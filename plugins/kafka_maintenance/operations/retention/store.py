@@ -107,7 +107,7 @@ def load_retention(store: ObjectStore, uri: str, *, cluster: str) -> StoredReten
 
 
 def find_retention(store: ObjectStore, *, cluster: str, digest: str) -> StoredRetention:
-    """The stored retention plan of that cluster and digest; errors as of `load_retention`."""
+    """The stored retention plan of that cluster and digest; errors: see `load_retention`."""
     key = _key(require_name(cluster, "cluster"), require_digest(digest))
     found = load_retention(store, store.uri_of(key), cluster=cluster)
     if found.digest != digest:
@@ -152,7 +152,7 @@ def apply_stored_retention(
         progress: told of each one.
 
     Raises:
-        PlanChangedError: another digest, or a snapshot that is to stay; also as of `load_retention`.
+        PlanChangedError: another digest, or a snapshot that is to stay; also see `load_retention`.
         ClusterBusyError: another run applies the plan.
         ObjectStoreError: the store failed; a second call goes on.
     """

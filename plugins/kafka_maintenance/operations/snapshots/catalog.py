@@ -142,7 +142,7 @@ def _newest_readable(
     *,
     past_damage: bool = True,
 ) -> Manifest:
-    """The newest snapshot of the first of these dates that has one that can be read; else as of `newest_of`.
+    """The newest snapshot of the first of these dates that has one that can be read; else see `newest_of`.
 
     With `now`, those dated in the future are passed over, too. Without `past_damage`, none of a date before damaged ones is taken.
     """
@@ -196,7 +196,7 @@ def read_manifest(store: ObjectStore, address: str) -> Manifest:
     Raises:
         BadInputError: the address is not one of this store.
         ObjectMissingError: there is none.
-        ObjectDamagedError, UnknownFormatError: as of `parse_manifest` and `require_own_place`.
+        ObjectDamagedError, UnknownFormatError: see `parse_manifest` and `require_own_place`.
     """
     key = address.removeprefix(f"{store.uri}/").rstrip("/")
     if not key.startswith(f"{ROOT}/"):
@@ -232,7 +232,7 @@ def find_snapshot(
     Raises:
         ObjectMissingError: no snapshot, or more than one, is meant; the message lists what there is. Or all are dated in the future.
         BadInputError: `newest` without `cluster` in a store of several.
-        ObjectDamagedError, UnknownFormatError: as of `read_manifest`.
+        ObjectDamagedError, UnknownFormatError: see `read_manifest`.
     """
     if "/" in name:
         return read_manifest(store, name)
@@ -253,7 +253,7 @@ def find_snapshot(
 def _newest_known(
     store: ObjectStore, keys: Sequence[str], passed_over: Callable[[str], None], now: datetime
 ) -> Manifest:
-    """`newest` among these keys of one cluster; errors as of `find_snapshot`."""
+    """`newest` among these keys of one cluster; errors: see `find_snapshot`."""
     clusters = sorted({place_of(key)[0] for key in keys})
     if len(clusters) > 1:
         raise BadInputError(

@@ -179,7 +179,7 @@ def _fetched(
 def _answer(
     sql: str, arguments: Sequence[str], folder: Path, *, settings: SparkSettings | None, row_count: int
 ) -> dict[str, Any]:
-    """The document that the job writes, in a folder of its own below `folder`; errors of Spark as of `query_history`."""
+    """The document that the job writes, in a folder of its own below `folder`; errors of Spark: see `query_history`."""
     work = Path(tempfile.mkdtemp(prefix="query-", dir=_made(folder)))
     sql_file, arguments_file, output, log = (
         work / name for name in ("query.sql", "arguments", "result.json", "query.log")
