@@ -152,7 +152,7 @@ CORE_FACTS = StructType(
         StructField("topic_min_isr", ArrayType(_columns(("topic", _STRING), ("min_isr", _INT)))),
     ]
 )
-"""One row per snapshot: what `controller_core` is told beside the partitions."""
+"""One row per snapshot: what `controller_core` gets beside the partitions."""
 
 IMBALANCE = _result(
     ("broker_id", _INT),

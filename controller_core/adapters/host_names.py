@@ -1,4 +1,4 @@
-"""Which names of servers nobody knows: told at once, instead of after the time that a client tries to connect.
+"""Which names of servers nobody knows: found at once, instead of after the time that a client tries to connect.
 
 Source: getaddrinfo(3): EAI_NONAME and EAI_NODATA are answers, EAI_AGAIN is none.
 """

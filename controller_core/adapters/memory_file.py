@@ -37,6 +37,6 @@ def path_of(text: str) -> str:
     return f"{_OPEN_FILES}{file}"
 
 
-def told(path: str | None) -> str:
-    """The path for a message; text of a connection is told as such."""
+def shown_path(path: str | None) -> str:
+    """The path as a message shows it; of a file in memory: that it holds the text of a connection."""
     return "the text of the connection" if path and path.startswith(_OPEN_FILES) else repr(path)

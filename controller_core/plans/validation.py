@@ -227,19 +227,19 @@ def _of_leader_moves(effect: MoveLeaders, step: PlanStep) -> Iterator[str]:
 
 
 def _of_re_election(effect: DeleteController, step: PlanStep) -> Iterator[str]:
-    ruling = [each for each in step.expectations if isinstance(each, ControllerIs)]
+    active = [each for each in step.expectations if isinstance(each, ControllerIs)]
     lingering = [each for each in step.expectations if isinstance(each, NotificationsLinger)]
     requests = [each for each in step.expectations if isinstance(each, RequestAbandoned | RequestIdle)]
     same = [
         each
-        for each in ruling
+        for each in active
         if (each.controller_id, each.epoch_version) == (effect.controller_id, effect.epoch_version)
     ]
-    if not same or same != ruling or not (lingering or requests):
+    if not same or same != active or not (lingering or requests):
         yield f"no expectation that broker {effect.controller_id} is the controller and something waits for another one"
         return
     reached: tuple[Condition, ...] = (
-        *(ElectedAfter(epoch=each.epoch) for each in ruling),
+        *(ElectedAfter(epoch=each.epoch) for each in active),
         *(NotificationsGone(names=each.names) for each in lingering),
         *(
             RequestAbsent(path=each.path)

@@ -31,7 +31,7 @@ from controller_core.wire.controller_requests import ALLOCATE_PRODUCER_IDS, CREA
 from controller_core.wire.messages import METADATA, error_code
 
 _NOT_SAID: Final = -(2**31)
-"""Of authorised operations: who asks is not told."""
+"""Of authorised operations: no answer says them."""
 _NO_LEADER_ERROR: Final = error_code("LEADER_NOT_AVAILABLE")
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from spark_jobs.transforms import racks
-from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN, kraft_begun, migration_offset, ruled_by_kraft
+from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN, has_kraft_controller, kraft_begun, migration_offset
 from spark_jobs.transforms.findings import (
     BROKER_DOWN,
     CRITICAL,
@@ -68,7 +68,7 @@ def registration_findings(facts: DataFrame, brokers: DataFrame, cluster: DataFra
 
     In:  schemas.FACTS, BROKERS and CLUSTER.
     Out: schemas.FINDINGS, one row per cluster and kind: broker_without_rack (only some have one), mixed_broker_formats (their
-         registrations have several JSON versions), controller_not_registered. What KRaft rules has neither rack nor controller here.
+         registrations have several JSON versions), controller_not_registered. A cluster with a KRaft controller has neither rack nor controller here.
     """
     bare = F.transform(F.filter("rack_of", lambda entry: entry["rack"].isNull()), lambda entry: entry["broker_id"])
     formats = brokers.groupBy(*KEY).agg(F.sort_array(F.collect_set("json_version")).alias("formats"))
@@ -76,14 +76,14 @@ def registration_findings(facts: DataFrame, brokers: DataFrame, cluster: DataFra
         finding(
             F.col("controller_id").isNotNull()
             & ~F.array_contains("live", F.col("controller_id"))
-            & ~F.col("ruled_by_kraft"),
+            & ~F.col("has_kraft_controller"),
             "controller_not_registered",
             CRITICAL,
             F.format_string("the controller is broker %d, which is not registered", "controller_id"),
             F.array("controller_id"),
         ),
         finding(
-            racks.some_without_rack() & ~F.col("ruled_by_kraft"),
+            racks.some_without_rack() & ~F.col("has_kraft_controller"),
             "broker_without_rack",
             WARNING,
             F.format_string(
@@ -104,8 +104,8 @@ def registration_findings(facts: DataFrame, brokers: DataFrame, cluster: DataFra
             ),
         ),
     )
-    ruled = cluster.select(*KEY, "controller_id", ruled_by_kraft().alias("ruled_by_kraft"))
-    judged = facts.join(ruled, KEY, how="left").join(formats, KEY, how="left")
+    controllers = cluster.select(*KEY, "controller_id", has_kraft_controller().alias("has_kraft_controller"))
+    judged = facts.join(controllers, KEY, how="left").join(formats, KEY, how="left")
     return as_findings(each_finding(judged, KEY, *checks))
 
 
@@ -232,17 +232,20 @@ def _phase() -> Column:
     claimed = F.coalesce(F.col("kraft_controller_epoch") >= 0, F.lit(False))
     return F.concat(
         F.when(
-            ruled_by_kraft() & (F.col("registered_count") == 0),
-            "P5/P6: KRaft rules, and no broker is in /brokers/ids, which is no outage",
+            has_kraft_controller() & (F.col("registered_count") == 0),
+            "P5/P6: a KRaft controller is active, and no broker is in /brokers/ids, which is no outage",
         )
         .when(
-            ruled_by_kraft() & (F.col("unregistered_count") > 0),
+            has_kraft_controller() & (F.col("unregistered_count") > 0),
             F.format_string(
-                "P4: KRaft rules, and %s replicas without being in /brokers/ids, which is no outage",
+                "P4: a KRaft controller is active, and %s replicas without being in /brokers/ids, which is no outage",
                 counted(F.col("unregistered_count"), "broker", "hold"),
             ),
         )
-        .when(ruled_by_kraft(), "P3: KRaft rules, and writes ZooKeeper behind it; all brokers are in /brokers/ids")
+        .when(
+            has_kraft_controller(),
+            "P3: a KRaft controller is active, and writes ZooKeeper behind it; all brokers are in /brokers/ids",
+        )
         .when(
             claimed & F.col("migration").isNull(),
             "left over: /controller belongs to a KRaft controller, and there is no /migration",

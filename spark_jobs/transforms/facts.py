@@ -85,7 +85,7 @@ def kraft_begun() -> Column:
     return F.coalesce(F.col("kraft_controller_epoch") >= 0, F.lit(False)) | F.col("migration").isNotNull()
 
 
-def ruled_by_kraft() -> Column:
+def has_kraft_controller() -> Column:
     """True for a row of CLUSTER whose metadata were copied to KRaft: phases P3 to P6 of docs/kraft.md."""
     return F.coalesce((F.col("kraft_controller_epoch") >= 0) & (migration_offset() >= 0), F.lit(False))
 
@@ -96,15 +96,15 @@ def migration_offset() -> Column:
 
 
 def _in_kraft_mode(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Brokers that KRaft says are alive and that are not in `/brokers/ids` any more: they are in an ISR of a cluster that KRaft rules.
+    """Brokers that KRaft says are alive and that are not in `/brokers/ids` any more: they are in an ISR of a cluster with a KRaft controller.
 
     A broker in KRaft mode has no registration in ZooKeeper, and no rack there; KRaft writes the states behind it.
     """
-    ruled = tables["cluster"].where(ruled_by_kraft()).select(*KEY)
+    in_kraft = tables["cluster"].where(has_kraft_controller()).select(*KEY)
     registered = tables["brokers"].select(*KEY, "broker_id")
     return (
         tables["partitions"]
-        .join(F.broadcast(ruled), KEY, how="left_semi")
+        .join(F.broadcast(in_kraft), KEY, how="left_semi")
         .select(*KEY, F.explode("isr").alias("broker_id"))
         .distinct()
         .join(F.broadcast(registered), [*KEY, "broker_id"], how="left_anti")

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from controller_core.adapters.memory_file import told
+from controller_core.adapters.memory_file import shown_path
 from controller_core.model.errors import BrokerAccessDeniedError, InvalidAccessError
 from controller_core.model.partitions import Broker, Endpoint
 
@@ -54,7 +54,7 @@ class BrokerTls:
                 found.load_cert_chain(self.certificate, self.key, password="")
         except (OSError, ssl.SSLError) as error:
             raise BrokerAccessDeniedError(
-                f"TLS to brokers not set up: expected PEM in {told(self.ca)}, {told(self.certificate)}, {told(self.key)}, "
+                f"TLS to brokers not set up: expected PEM in {shown_path(self.ca)}, {shown_path(self.certificate)}, {shown_path(self.key)}, "
                 f"found: {error}; correct them"
             ) from error
         return found

@@ -44,7 +44,7 @@ _EXCEPTIONS: Final = {
     "StaleBrokerEpoch": "STALE_BROKER_EPOCH",
     "BrokerNotAvailable": "BROKER_NOT_AVAILABLE",
 }
-"""Kafka's exception of a controlled shutdown → the error that its broker is told; any other is UNKNOWN_SERVER_ERROR."""
+"""Kafka's exception of a controlled shutdown → the error in the answer to its broker; any other is UNKNOWN_SERVER_ERROR."""
 
 
 class Asked(NamedTuple):

@@ -161,7 +161,7 @@ class _Channel:
             self._changed.notify()
 
     def close(self) -> None:
-        """Drops the queue and closes the connection; the answer to what was in flight is not told."""
+        """Drops the queue and closes the connection; nobody hears the answer to what was in flight."""
         with self._changed:
             self._is_closed = True
             self._queue.clear()

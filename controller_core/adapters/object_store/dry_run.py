@@ -1,4 +1,4 @@
-"""A store that is read as it is, and written nowhere: what would be written is told, and kept for the reads that follow."""
+"""A store that is read as it is, and written nowhere: what would be written is listed, and kept for the reads that follow."""
 
 import os
 import threading

@@ -56,7 +56,7 @@ class Manifest:
         redacted: paths whose data was left out as secret; `key_id` names the key where it was sealed.
         unreadable: paths that ZooKeeper did not let us read.
         secured: an ACL is not open to everybody, or a znode could not be read; of a manifest without `acls` as far as a
-            sample of the ACLs told.
+            sample of the ACLs showed.
         acls: how many ACLs were `read`, how many `carried` over unchanged from the snapshot before, and the paths whose ACL
             is unknown (`unread`) or has a digest that was not shown (`masked`); None in snapshots before release 0.2, whose
             raw holds either every ACL or none.

@@ -24,7 +24,7 @@ from controller_core.znodes import DELEGATION_TOKENS, decode_config
 
 SECRET: Final = "secret"  # noqa: S105 -- a label
 WITHHELD: Final = "…"
-"""The value of a setting of a user or client that is taken for a secret: its name is told, for a migration fails at names that Kafka does not know."""
+"""The value of a setting of a user or client that is taken for a secret: its name is shown, for a migration fails at names that Kafka does not know."""
 KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _SECRET_KEY: Final = re.compile(r"(?i)^scram-|password|secret|jaas|credential|token|keystore\.key$|private")
@@ -177,7 +177,7 @@ def is_secret(path: str, data: bytes | None) -> bool:
 def public_config(path: str, data: bytes | None) -> dict[str, str]:
     """The settings of a secret config that are none: quotas of users, for example; nothing when it cannot be read.
 
-    Of users and clients every name is told but those of credentials that Kafka itself writes there, with the value `WITHHELD`.
+    Of users and clients every name is shown but those of credentials that Kafka itself writes there, with the value `WITHHELD`.
     """
     if not data or not path.startswith(_TREES[1]):
         return {}

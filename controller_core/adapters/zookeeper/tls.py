@@ -13,7 +13,7 @@ from typing import Any, Final
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
 
-from controller_core.adapters.memory_file import told
+from controller_core.adapters.memory_file import shown_path
 from controller_core.model.errors import NoAuthError, TlsSettingsError, ZooKeeperError, ZooKeeperUnreachableError
 
 _PROBE_TIMEOUT_S: Final = 5.0
@@ -69,7 +69,7 @@ def tls_refusal(hosts: str, tls: ZooKeeperTls) -> ZooKeeperError | None:
 
 
 def _refusals(hosts: str, tls: ZooKeeperTls, context: ssl.SSLContext) -> Iterator[ZooKeeperError | None]:
-    shown = f"with certificate {told(tls.certificate)}" if tls.certificate else "without a certificate"
+    shown = f"with certificate {shown_path(tls.certificate)}" if tls.certificate else "without a certificate"
     for host, port in collect_hosts(hosts)[0]:
         where = f"{host}:{port}"
         try:
@@ -77,7 +77,7 @@ def _refusals(hosts: str, tls: ZooKeeperTls, context: ssl.SSLContext) -> Iterato
         except ssl.SSLCertVerificationError as error:
             yield ZooKeeperUnreachableError(
                 f"{where} not trusted: its certificate is refused ({error.verify_message}); expected one of "
-                f"{told(tls.ca) if tls.ca else 'the authorities of this system'} that names {host!r}: correct the CA file or the host name"
+                f"{shown_path(tls.ca) if tls.ca else 'the authorities of this system'} that names {host!r}: correct the CA file or the host name"
             )
         except (ConnectionResetError, BrokenPipeError, EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
             yield NoAuthError(
@@ -119,18 +119,20 @@ def _context(tls: ZooKeeperTls, hosts: str) -> ssl.SSLContext:
     context.check_hostname = tls.check_hostname
     if tls.key and not tls.certificate:
         raise TlsSettingsError(
-            f"{hosts}: not connected: a key {told(tls.key)} without a certificate; expected both or none: name the certificate"
+            f"{hosts}: not connected: a key {shown_path(tls.key)} without a certificate; expected both or none: name the certificate"
         )
     try:
         if tls.ca:
             context.load_verify_locations(tls.ca)
     except OSError as error:
-        raise _unusable(hosts, "CA file", told(tls.ca), error, "certificates in PEM") from error
+        raise _unusable(hosts, "CA file", shown_path(tls.ca), error, "certificates in PEM") from error
     try:
         if tls.certificate:
             context.load_cert_chain(tls.certificate, tls.key or tls.certificate, password="")
     except (OSError, ValueError) as error:
-        files = told(tls.certificate) if tls.key is None else f"{told(tls.certificate)}, {told(tls.key)}"
+        files = (
+            shown_path(tls.certificate) if tls.key is None else f"{shown_path(tls.certificate)}, {shown_path(tls.key)}"
+        )
         raise _unusable(
             hosts, "certificate and key", files, error, "a certificate and its unencrypted key in PEM"
         ) from error

@@ -84,7 +84,7 @@ def reassignment_plan(
     throttle = _throttle(throttle_bytes_per_s, all_moves)
     if isinstance(throttle, Unmet):
         return Refused((throttle,))
-    rate, told = throttle
+    rate, origin_of_throttle = throttle
     reasons_why = why or {}
     return Plan(
         kind=PlanKind.REASSIGN_PARTITIONS,
@@ -101,7 +101,7 @@ def reassignment_plan(
             for before, target in all_moves
         ),
         left_out=(*left_out, *(LeftOut(str(each), "has these replicas already") for each in settled)),
-        risks=(*told, *remarks, *_reassignment_risks(all_moves, observed, throttled=rate is not None)),
+        risks=(*origin_of_throttle, *remarks, *_reassignment_risks(all_moves, observed, throttled=rate is not None)),
         rollback=Rollback(
             text="Reassign back to the former lists, in the opposite order of waves; data is copied again.",
             steps=tuple(_back(step) for step in reversed(steps)),
@@ -192,11 +192,11 @@ def _throttle(wanted: Throttle | Headroom, moves: Sequence[_Move]) -> tuple[Thro
             "name them, or * for all others",
         )
     narrowest, spare = wanted.narrowest(brokers)
-    told = (
+    origin = (
         f"The throttle comes from what the brokers can spare: broker {narrowest} least, {spare.network:,} bytes per second of its "
         f"network and {spare.disk:,} of its disks, of which half counts, since they read what it sends and write what it receives."
     )
-    return band_of(spare), (told,)
+    return band_of(spare), (origin,)
 
 
 def target_refusals(

@@ -1,4 +1,4 @@
-"""`kafka-maintenance metrics`: what monitoring is told of each cluster, as OpenMetrics text."""
+"""`kafka-maintenance metrics`: what monitoring reads of each cluster, as OpenMetrics text."""
 
 import argparse
 from pathlib import Path

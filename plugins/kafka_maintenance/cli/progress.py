@@ -94,7 +94,7 @@ class Bars:
 
 
 def show_read(bars: Bars) -> Any:
-    """What is told while a tree is read, as a bar per phase."""
+    """The progress while a tree is read, as a bar per phase."""
 
     def show(progress: Any) -> None:
         eta = "" if progress.eta_s is None else f", about {progress.eta_s:.0f} s to go"
@@ -106,13 +106,13 @@ def show_read(bars: Bars) -> Any:
 
 
 def show_lines(bars: Bars, name: str) -> Callable[[str], None]:
-    """What is told of one thing after another, as the note of a bar."""
+    """The progress of one thing after another, as the note of a bar."""
     count = itertools.count(1)
     return lambda line: bars.show(name, next(count), note=line)
 
 
 def show_steps(bars: Bars) -> Any:
-    """What is told while Kafka works at the steps of a plan, as a bar per step."""
+    """The progress while Kafka works at the steps of a plan, as a bar per step."""
 
     def show(number: int, steps: int, progress: Any) -> None:
         total = progress.outcomes + progress.replicas

@@ -73,7 +73,7 @@ def _add_snapshots(commands: Any) -> None:
                 "--reason",
                 metavar="TEXT",
                 required=True,
-                help="recorded; of a pin, told wherever the snapshot is listed",
+                help="recorded; of a pin, shown wherever the snapshot is listed",
             )
             add_approver_argument(action)
             add_dry_run_argument(action)

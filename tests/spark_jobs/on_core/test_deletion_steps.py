@@ -114,7 +114,7 @@ def is_there(cluster: SimulatedCluster) -> bool:
 @pytest.mark.parametrize("version", MINOR_VERSIONS)
 @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(world=WORLDS)
-def test_the_controller_of_every_version_does_what_was_foretold(version, world):
+def test_the_controller_of_every_version_does_what_was_predicted(version, world):
     cluster = built(version, world)
     held, before = logs(cluster), read(cluster)
     ask(cluster, found_at_start=world.found_at_start)

@@ -195,7 +195,7 @@ def test_a_deletion_that_never_ends_says_so(version, end):
     assert predict(context_of(partitions, (1, 2), version=version), "t").told[-1] == end
 
 
-def test_a_deletion_of_what_cannot_be_read_is_not_foretold():
+def test_a_deletion_of_what_cannot_be_read_is_not_predicted():
     (told,) = predict(context_of(CLUSTER, (1, 2, 3)), "c", "/brokers/topics/c: not JSON").told
     assert told == "/brokers/topics/c: not JSON; what is known of topic 'c' is not enough to judge it"
 

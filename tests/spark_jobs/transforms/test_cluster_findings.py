@@ -144,15 +144,15 @@ STARTED = '{"version":0,"kraft_metadata_offset":-1}'
 PHASES = {
     "a quorum was started": (-1, STARTED, (1, 2), "warning", "P1/P2:"),
     "claimed": (1, STARTED, (1, 2), "warning", "claimed:"),
-    "copied": (1, COPIED, (1, 2), "warning", "P3: KRaft rules"),
+    "copied": (1, COPIED, (1, 2), "warning", "P3: a KRaft controller is active"),
     "one broker in KRaft mode": (
         1,
         COPIED,
         (1,),
         "warning",
-        "P4: KRaft rules, and 1 broker holds replicas without being in",
+        "P4: a KRaft controller is active, and 1 broker holds replicas without being in",
     ),
-    "all brokers in KRaft mode": (1, COPIED, (), "warning", "P5/P6: KRaft rules"),
+    "all brokers in KRaft mode": (1, COPIED, (), "warning", "P5/P6: a KRaft controller is active"),
     "a /controller that is left over": (1, None, (1, 2), "warning", "left over: /controller"),
     "a /migration that is left over": (-1, COPIED, (1, 2), "critical", "a /migration is left over"),
     "an empty /migration": (-1, "", (1, 2), "critical", "a /migration is left over"),
@@ -205,8 +205,10 @@ def test_epochs_further_apart_than_a_number_of_kafka_hold_up_no_other_cluster(sp
 @pytest.mark.parametrize(
     ("migration", "live", "offline", "found"),
     [
-        pytest.param(COPIED, [1, 2, 3], 0, [], id="KRaft rules: brokers 2 and 3 run in KRaft mode"),
-        pytest.param(STARTED, [1], 2, ["controller_not_registered"], id="a broker rules: brokers 2 and 3 are down"),
+        pytest.param(COPIED, [1, 2, 3], 0, [], id="a KRaft controller is active: brokers 2 and 3 run in KRaft mode"),
+        pytest.param(
+            STARTED, [1], 2, ["controller_not_registered"], id="a broker is active controller: brokers 2 and 3 are down"
+        ),
     ],
 )
 def test_brokers_in_kraft_mode_are_no_outage(spark, migration, live, offline, found):

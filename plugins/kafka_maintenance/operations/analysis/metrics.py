@@ -1,4 +1,4 @@
-"""What monitoring is told of each cluster: Kafka's own names where the meaning is Kafka's, ours beside them.
+"""What monitoring reads of each cluster: Kafka's own names where the meaning is Kafka's, ours beside them.
 
 Everything is read from the store: the newest published analysis, and the newest snapshot of each cluster. No cluster is contacted.
 Source: docs/monitoring.md; Kafka 3.9 `KafkaController` (its gauges), OpenMetrics 1.0.

@@ -58,7 +58,7 @@ def is_migrating(counts: Mapping[str, Any]) -> bool | None:
 
 
 def mode_text(counts: Mapping[str, Any]) -> str:
-    """Whether ZooKeeper rules a cluster, with the phase of its migration where it is known: `ZooKeeper (P0)`; a dash where neither is."""
+    """Whether a cluster is in ZooKeeper mode, with the phase of its migration where it is known: `ZooKeeper (P0)`; a dash where neither is."""
     migrating, phase = is_migrating(counts), counts.get(KRAFT_PHASE)
     if migrating is None:
         return "-"

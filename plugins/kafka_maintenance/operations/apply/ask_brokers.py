@@ -4,7 +4,7 @@ Reassignments (Kafka 2.4 or newer) and elections (2.2) go this way where brokers
 transactions check the version of what they change, which no request of the Admin API can.
 
 The fence is checked right before each request. The execution znode is created before it, so that it says only that the brokers may have
-heard. Whether they did is told by the versions of the topics' znodes, which are recorded with the intention: a controller that accepts a
+heard. Whether they did is seen in the versions of the topics' znodes, which are recorded with the intention: a controller that accepts a
 reassignment writes them before it answers. What was not heard is asked for again, which changes nothing where it was heard after all.
 Source: Kafka 3.9 `KafkaController.processApiPartitionReassignment`; docs/adr/0017.
 """

@@ -14,7 +14,7 @@ from kafka_maintenance.operations.errors import BadInputError, OperationError
 
 ANSWER_TIMEOUT_S = 30.0
 REFUSED_S: Final = 10.0
-"""How long every broker may refuse the connection before that is told: one that is started again does for some seconds."""
+"""How long every broker may refuse the connection before that is an error: one that is started again does for some seconds."""
 _LOOK_S: Final = 0.5
 
 

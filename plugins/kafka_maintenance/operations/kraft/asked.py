@@ -38,7 +38,7 @@ class Answer(NamedTuple):
     """What one broker says.
 
     Attributes:
-        version: Kafka's minor version, as the versions of its APIs tell; the patch level is not told.
+        version: Kafka's minor version, as the versions of its APIs tell; nothing tells the patch level.
         settings: name → value; None: not set, or a password.
         sources: name → where its value comes from, as DescribeConfigs names it.
         log_dirs: path → error code; 0: healthy.
@@ -98,7 +98,7 @@ def _answer(admin: Any, broker: int) -> Answer:
     for what, told in (("settings", configs), ("log directories", log_dirs["log_dirs"])):
         if not told:  # the client does not tell a refusal from an empty list
             raise ClusterAuthorizationFailedError(
-                f"{what} expected, none told; allow this user to describe the cluster and its configs"
+                f"{what} expected, none found; allow this user to describe the cluster and its configs"
             )
     return Answer(
         version=tuple(admin.get_broker_version_data(broker).broker_version[:2]),
@@ -139,7 +139,7 @@ def _software(answers: Answers, before: Judged) -> Judged:
     text = f"brokers answer as Kafka {_values(shown)}"
     if len(versions) > 1 or min(versions) < _ADVISED_FROM:
         return Judged(Verdict.NOT_MET, (f"{text}: one version everywhere, 3.6.2 or 3.7.1 at least",))
-    return Judged(Verdict.ASK, (f"{text}; the patch level is not told", *before.evidence))
+    return Judged(Verdict.ASK, (f"{text}; the patch level is unknown", *before.evidence))
 
 
 def _protocol_version(answers: Answers, before: Judged) -> Judged:

@@ -24,7 +24,7 @@ from spark_jobs.kraft.tree import REQUESTS, Tree, Znode
 
 CLAIM_LASTS_AT_MOST: Final = timedelta(seconds=60)
 RISES_WITHIN: Final = timedelta(seconds=5)
-"""A controller that rules writes `/migration` twice a second, even idle."""
+"""An active controller writes `/migration` twice a second, even idle."""
 _BOTH_LIVE: Final = frozenset({PhaseId.HYBRID, PhaseId.PARTLY_KRAFT, PhaseId.ALL_KRAFT})
 _SHOWN_MAX: Final = 10
 
@@ -92,7 +92,7 @@ def judge(
         case PhaseId.CLAIMED:
             return _claimed(before, now, phase, phase_since)
         case PhaseId.HYBRID | PhaseId.PARTLY_KRAFT | PhaseId.ALL_KRAFT:
-            return _ruled_by_kraft(before, now, phase, registrations)
+            return _with_kraft_controller(before, now, phase, registrations)
         case PhaseId.LEFT_OVER:
             return Judgement(
                 phase, Advice.GO_BACK, "finish the way back before any quorum is started", (phase.text, phase.advice)
@@ -115,7 +115,9 @@ def _claimed(before: Seen, now: Seen, phase: Phase, phase_since: datetime | None
     return Judgement(phase, Advice.WAIT, "look again within a minute", ("the copy runs, or has died",))
 
 
-def _ruled_by_kraft(before: Seen, now: Seen, phase: Phase, registrations: Mapping[int, bool] | None) -> Judgement:
+def _with_kraft_controller(
+    before: Seen, now: Seen, phase: Phase, registrations: Mapping[int, bool] | None
+) -> Judgement:
     looked = now.at - before.at
     rises = before.migration_version is None or before.migration_version != now.migration_version
     if not rises and looked >= RISES_WITHIN:

@@ -99,7 +99,7 @@ def restore_drill(
         ObjectMissingError: there is no snapshot.
         LocalStackError: no server starts.
     """
-    # A key that cannot be used is told before anything is started.
+    # A key that cannot be used is refused before anything is started.
     sealer = Sealer.from_file(key_file) if key_file else None
     stop_orphans()  # the servers of a drill that was killed would run on for ever
     chosen = _chosen(store, cluster, manifest)
@@ -252,7 +252,7 @@ def _taken_again(
 
 
 def _notes(torn: str | None, of_plan: Iterable[str]) -> tuple[str, ...]:
-    """What the plan notes; that the snapshot is of no one moment is told once, with the snapshots of the real store."""
+    """What the plan notes; that the snapshot is of no one moment is said once, with the snapshots of the real store."""
     return (*([torn] if torn else []), *(note for note in of_plan if not note.startswith(NOT_OF_ONE_MOMENT)))
 
 

@@ -1,6 +1,6 @@
 """Which snapshots a date consists of: the newest of each cluster, those of the dates before, and what is missing.
 
-A snapshot that cannot be read is told in its place, and keeps no other one, not even of its own date, from being used. Only
+A snapshot that cannot be read is named in its place, and keeps no other one, not even of its own date, from being used. Only
 manifests of the dates in question are read.
 """
 

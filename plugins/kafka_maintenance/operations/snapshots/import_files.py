@@ -267,7 +267,7 @@ def _require_chroot(made: Manifest, chroot: str) -> None:
 
 
 def _unfit(cut: Cut) -> str | None:
-    """Why the tree is not that of a cluster which ZooKeeper rules."""
+    """Why the tree is not that of a cluster in ZooKeeper mode."""
     if znodes.TOPICS not in cut.znodes or znodes.BROKER_IDS not in cut.znodes:
         return "no Kafka cluster"
     if znodes.MIGRATION in cut.znodes:

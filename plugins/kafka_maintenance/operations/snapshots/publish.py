@@ -163,7 +163,7 @@ def cluster_id_of(data: bytes | None) -> str | None:
 def migrating(place: object, found: str) -> MigratingClusterError:
     """The refusal to write to a cluster that moves to KRaft; what was found says so."""
     return MigratingClusterError(
-        f"{place} refused: expected a cluster that ZooKeeper rules, but it moves to KRaft ({found}); what is written to ZooKeeper is "
+        f"{place} refused: expected a cluster in ZooKeeper mode, but it moves to KRaft ({found}); what is written to ZooKeeper is "
         "ignored, reverted, or lost. Nothing is written until a way back has ended with /migration and the claimed /controller deleted, and never again once "
         "the quorum is finalised"
     )

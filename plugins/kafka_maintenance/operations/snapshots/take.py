@@ -132,7 +132,7 @@ def _may_be_kafkas(zookeeper: ZooKeeper, name: str) -> bool:
 
 
 def require_zookeeper_mode(zookeeper: ZooKeeper, address: ClusterAddress) -> None:
-    """Refuses to write to a cluster that KRaft rules or is about to; a tree in which znodes of Kafka's are missing is none."""
+    """Refuses to write to a cluster whose controller is KRaft's or is about to be; a tree in which znodes of Kafka's are missing is none."""
     migration = _data(zookeeper, znodes.MIGRATION)
     if migration is not None:
         raise migrating(address, f"/migration holds {migration.decode('utf-8', 'replace')[:200]}")

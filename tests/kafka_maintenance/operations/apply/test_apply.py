@@ -215,7 +215,7 @@ def broker_gone(world: KafkaWorld) -> None:
     ("make", "disturb", "said"),
     [
         pytest.param(elections, migrating, "KRaft", id="a migration to KRaft has begun"),
-        pytest.param(elections, kraft_claimed, "kraftControllerEpoch 1", id="KRaft rules"),
+        pytest.param(elections, kraft_claimed, "kraftControllerEpoch 1", id="a KRaft controller is active"),
         pytest.param(elections, another_cluster, "another cluster", id="the chroot holds another cluster"),
         pytest.param(elections, no_active_controller, "/controller", id="there is no active controller"),
         pytest.param(elections, moved_meanwhile, "orders-0: expected replicas [1, 2, 3]", id="replicas moved"),

@@ -120,7 +120,7 @@ def test_real_brokers_are_asked(tmp_path, capsys):
     rules = {rule["id"]: rule for rule in found["rules"]}
     assert found["asked_at"].endswith("+00:00")
     assert {rule for rule in rules if rules[rule]["verdict"] == "ask"} == {"R1", "R2", "R17", "R18", "R21", "R23"}
-    assert rules["R1"]["evidence"][0].startswith("brokers answer as Kafka 3.9; the patch level is not told (brokers, ")
+    assert rules["R1"]["evidence"][0].startswith("brokers answer as Kafka 3.9; the patch level is unknown (brokers, ")
     assert "inter.broker.protocol.version is 3.9-IV0" in rules["R2"]["evidence"][0]
     assert rules["R19"]["verdict"] == rules["R20"]["verdict"] == "met"
 

@@ -278,7 +278,7 @@ def test_a_wrong_chroot_names_also_one_that_is_closed(server, chroot, store):
         pytest.param(
             "/controller",
             b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":1}',
-            id="a KRaft controller rules",
+            id="a KRaft controller is active",
         ),
     ],
 )

@@ -113,7 +113,7 @@ def attempt(
 
 
 def await_end(controller: KRaftController, brokers: ImitatedBrokers, quiet_s: float) -> End:
-    """Until dual write, the end of the process, or nothing new for `quiet_s` after the controller rules and all brokers have registered or were refused.
+    """Until dual write, the end of the process, or nothing new for `quiet_s` after the controller is active and all brokers have registered or were refused.
 
     A third of that time where the state complains.
 
@@ -144,7 +144,7 @@ def complains(controller: KRaftController) -> bool:
 
 
 def _migration_rises(session: KazooZooKeeper) -> bool:
-    """Whether the version of `/migration` rises: a controller that rules writes it even when nothing happens."""
+    """Whether the version of `/migration` rises: an active controller writes it even when nothing happens."""
     _, first = session.get("/migration")
     deadline_s = time.monotonic() + _MIGRATION_RISES_S
     while time.monotonic() < deadline_s:

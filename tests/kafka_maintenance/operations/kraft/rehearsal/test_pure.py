@@ -281,7 +281,7 @@ def test_the_report_tells_what_real_brokers_refused():
 
 
 class SlowController:
-    """A controller on a busy machine: what it shows, look by look, of the state and of whether it rules."""
+    """A controller on a busy machine: what it shows, look by look, of the state and of whether it is active."""
 
     child, log_text = SimpleNamespace(is_alive=True), ""
 
