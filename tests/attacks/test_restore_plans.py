@@ -10,7 +10,7 @@ from controller_core.model.errors import InvalidPlanError
 from kafka_maintenance.operations.restore.content import RestoreScope
 from kafka_maintenance.operations.restore.document import (
     PLAN_SCHEMA_VERSION,
-    Step,
+    RestoreStep,
     content_sum,
     load_restore,
     plan_digest,
@@ -21,7 +21,7 @@ DATA = b'{"config":{"retention.ms":"1"},"version":1}'
 
 def step(path="/config/topics/orders", **changed):
     of_set = {"expected_mzxid": 7, "notice": True, "before": "{}", "after": DATA.decode()}
-    return asdict(Step(path=path, **{**of_set, **content_sum(DATA), **changed}))
+    return asdict(RestoreStep(path=path, **{**of_set, **content_sum(DATA), **changed}))
 
 
 def removal(path="/config/topics/orders"):

@@ -185,13 +185,13 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _fetch(arguments: argparse.Namespace) -> int:
     from controller_core.adapters.snapshot.parquet import table_to_parquet
-    from kafka_maintenance.operations.snapshots.catalog import read_tables
+    from kafka_maintenance.operations.snapshots.catalog import decoded_tables
 
     manifest = chosen_snapshot(arguments)
     counts = {}
     with Bars("fetch"), writing(arguments.output):
         arguments.output.mkdir(parents=True, exist_ok=True)
-        for name, table in read_tables(store_of(arguments), manifest).items():
+        for name, table in decoded_tables(store_of(arguments), manifest).items():
             (arguments.output / f"{name}.parquet").write_bytes(table_to_parquet(table))
             counts[name] = table.num_rows
     text = ", ".join(f"{count} {name}" for name, count in counts.items())

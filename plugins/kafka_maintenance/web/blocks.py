@@ -120,7 +120,7 @@ class Lines:
     block: Literal["lines"] = "lines"
 
 
-class Step(NamedTuple):
+class PageStep(NamedTuple):
     """A line of `Steps`; one with a `name` has a box to tick, whose state the browser keeps under that name."""
 
     text: str
@@ -132,7 +132,7 @@ class Steps:
     """A list under a heading, to tick off; what is ticked stays in the reader's browser, under `kept_as`."""
 
     title: str
-    steps: Sequence[Step]
+    steps: Sequence[PageStep]
     kept_as: str
     block: Literal["steps"] = "steps"
 

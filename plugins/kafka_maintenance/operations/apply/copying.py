@@ -147,7 +147,7 @@ def in_bytes(count: float) -> str:
 
 
 def estimate_details(
-    step: PlanStep, observed: Observation, found: Sequence[LogDirs] | None, rate: int | None
+    step: PlanStep, observed: Observation, found: Sequence[LogDirs] | None, rate_bytes_per_s: int | None
 ) -> Mapping[str, object]:
     """What the record keeps with the intention: bytes that are copied, and, under a throttle, the seconds that they take.
 
@@ -155,15 +155,15 @@ def estimate_details(
         step: as it is asked for.
         observed: what it was checked on.
         found: log directories of its brokers; None: not known.
-        rate: bytes per second and broker; None: no throttle.
+        rate_bytes_per_s: per broker; None: no throttle.
     """
     if found is None:
         return {}
     total = copying(step, found).total
     return (
         {"bytes": total}
-        if rate is None
-        else {"bytes": total, "estimate_s": round(copy_seconds(step, observed.leaders, largest(found), rate))}
+        if rate_bytes_per_s is None
+        else {"bytes": total, "estimate_s": round(copy_seconds(step, observed.leaders, largest(found), rate_bytes_per_s))}
     )
 
 

@@ -71,20 +71,20 @@ def rate_of(run: Run, number: int, written_bytes_per_s: float) -> int | None:
     return rate_of_step(rule, last.detail["bytes_per_s"], was_calm=calm, written_bytes_per_s=written_bytes_per_s)
 
 
-def throttle(run: Run, number: int, step: PlanStep, rate: int | None) -> None:
-    """Sets the throttle of the step; nothing where `rate` is None.
+def throttle(run: Run, number: int, step: PlanStep, rate_bytes_per_s: int | None) -> None:
+    """Sets the throttle of the step; nothing where `rate_bytes_per_s` is None.
 
     Args:
         run: the run that carries the plan out.
         number: of the step, counted from 0.
         step: what is left of it.
-        rate: of `rate_of`, bytes per second and broker.
+        rate_bytes_per_s: of `rate_of`, per broker.
 
     Raises:
         RefusedError: what would be overridden cannot be read; nothing was set, recorded.
         LockLostError: the next run takes back what was set.
     """
-    wanted = {} if rate is None else step_throttle(step, rate)
+    wanted = {} if rate_bytes_per_s is None else step_throttle(step, rate_bytes_per_s)
     if not wanted:
         return
     try:
@@ -100,13 +100,13 @@ def throttle(run: Run, number: int, step: PlanStep, rate: int | None) -> None:
     run.log.append(
         EventKind.THROTTLED,
         step=number,
-        bytes_per_s=rate,
+        bytes_per_s=rate_bytes_per_s,
         overrides=[list(each) for each in throttled],
         left_alone=beside,
     )
     for entity in dict.fromkeys(each.entity for each in throttled):
         _change(run.zookeeper, run.fence, entity, partial(overridden, entity, throttled=throttled))
-    log.info("%s: throttled to %d bytes/s a broker, on %d topics and brokers", run.name(number), rate, len(wanted))
+    log.info("%s: throttled to %d bytes/s a broker, on %d topics and brokers", run.name(number), rate_bytes_per_s, len(wanted))
     if beside:
         log.warning("%s: throttled replicas of somebody else are left as they are: %s", run.name(number), beside)
 

@@ -10,7 +10,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
-from kafka_maintenance.operations.restore.document import Step, content_sum, kind_of
+from kafka_maintenance.operations.restore.document import RestoreStep, content_sum, kind_of
 from kafka_maintenance.operations.restore.rights import require_no_wider
 
 
@@ -18,10 +18,10 @@ def acl_steps(
     session: KazooZooKeeper,
     content: Content,
     scope: RestoreScope,
-    steps: Sequence[Step],
+    steps: Sequence[RestoreStep],
     mzxids: Mapping[str, int],
     target: ClusterAddress,
-) -> tuple[list[Step], dict[str, str]]:
+) -> tuple[list[RestoreStep], dict[str, str]]:
     """Steps for ACLs that are others than the snapshot's, and those that stand now; refuses to give everybody more rights.
 
     An ACL that the snapshot does not know whole is no difference.
@@ -52,7 +52,7 @@ def acl_steps(
         present = {path: acl for path, (acl, _) in live.items()}
         require_no_wider([*new, *drifted.items()], present, target.zookeeper, kept=scope.over or not scope.whole)
     found = [
-        Step(
+        RestoreStep(
             path=path,
             expected_mzxid=mzxids[path],
             notice=False,

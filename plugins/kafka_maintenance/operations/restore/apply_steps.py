@@ -37,7 +37,7 @@ from kafka_maintenance.operations.restore.content import (
     recreated_topic,
     same_assignment,
 )
-from kafka_maintenance.operations.restore.document import Step, content_sum, differs, plan_steps, shown_data
+from kafka_maintenance.operations.restore.document import RestoreStep, content_sum, differs, plan_steps, shown_data
 from kafka_maintenance.operations.restore.identity import require_same_cluster
 from kafka_maintenance.operations.restore.over import read_target
 from kafka_maintenance.operations.restore.part import brokers_of
@@ -104,11 +104,11 @@ def apply_steps(restore: ApprovedRestore, store: ObjectStore, raw: pa.Table, hol
 
 def _undone(
     session: ZooKeeper,
-    steps: Sequence[Step],
+    steps: Sequence[RestoreStep],
     originals: Mapping[str, NewZnode],
     scope: RestoreScope,
     listening: Collection[str],
-) -> Iterator[tuple[Step, list[Operation]]]:
+) -> Iterator[tuple[RestoreStep, list[Operation]]]:
     """The steps whose data is still to be written; what stands there is read ahead, and a transaction fails where it changed since."""
     writing = [step for step in steps if step.acl is None]
     for first in range(0, len(writing), _READ_AHEAD):
@@ -119,7 +119,7 @@ def _undone(
                 yield step, operations
 
 
-def _transactions(steps: Iterable[tuple[Step, list[Operation]]]) -> Iterator[tuple[int, list[Operation]]]:
+def _transactions(steps: Iterable[tuple[RestoreStep, list[Operation]]]) -> Iterator[tuple[int, list[Operation]]]:
     """The operations of whole steps, as many as one transaction takes, with the number of the steps."""
     batch: list[Operation] = []
     size = count = 0
@@ -133,12 +133,12 @@ def _transactions(steps: Iterable[tuple[Step, list[Operation]]]) -> Iterator[tup
         yield count, batch
 
 
-def _lacks_home_of_lock(session: ZooKeeper, steps: Sequence[Step]) -> bool:
+def _lacks_home_of_lock(session: ZooKeeper, steps: Sequence[RestoreStep]) -> bool:
     """Whether the parent of the lock is gone and the plan brings it back; no lock can be held without it."""
     return any(step.path == _LOCK_HOME for step in steps) and session.exists(_LOCK_HOME) is None
 
 
-def _set_acl(session: KazooZooKeeper, step: Step, acl: str) -> bool:
+def _set_acl(session: KazooZooKeeper, step: RestoreStep, acl: str) -> bool:
     """Sets the ACL of a step; False when it stands there already."""
     found, aversion = live_acls(session.client, [step.path]).get(step.path, ("", None))
     if found == acl:
@@ -157,7 +157,7 @@ def _set_acl(session: KazooZooKeeper, step: Step, acl: str) -> bool:
     return True
 
 
-def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: RestoreScope) -> Collection[str]:
+def _require_alterable(session: ZooKeeper, steps: Sequence[RestoreStep], scope: RestoreScope) -> Collection[str]:
     """Where the brokers that run now look for notices; refuses what may not change under them and is still to be written.
 
     The plan does not know: brokers that were stopped then may have started since.
@@ -190,7 +190,7 @@ def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: Restore
 
 
 def _operations(
-    step: Step,
+    step: RestoreStep,
     there: tuple[bytes, ZnodeStat] | None,
     originals: Mapping[str, NewZnode],
     scope: RestoreScope,
@@ -205,7 +205,7 @@ def _operations(
 
 
 def _writing(
-    step: Step, there: tuple[bytes, ZnodeStat] | None, originals: Mapping[str, NewZnode], scope: RestoreScope
+    step: RestoreStep, there: tuple[bytes, ZnodeStat] | None, originals: Mapping[str, NewZnode], scope: RestoreScope
 ) -> list[Operation]:
     original = originals.get(step.path)
     anew = original is not None and is_anew(step.path, scope)
@@ -229,7 +229,7 @@ def _writing(
     return [Set(path=step.path, data=data, version=stat.version)]
 
 
-def _require_read(step: Step, found: bytes | None, data: bytes | None) -> None:
+def _require_read(step: RestoreStep, found: bytes | None, data: bytes | None) -> None:
     """Refuses a step of which the approver read something else than stands there, or than would be written."""
     there, wanted = shown_data(step.path, found), shown_data(step.path, data or None)
     if (step.before, step.after) != (there, wanted):
@@ -239,7 +239,7 @@ def _require_read(step: Step, found: bytes | None, data: bytes | None) -> None:
         )
 
 
-def _removal(step: Step, there: tuple[bytes, ZnodeStat] | None) -> list[Operation]:
+def _removal(step: RestoreStep, there: tuple[bytes, ZnodeStat] | None) -> list[Operation]:
     if there is None:
         return []
     found, stat = there
@@ -280,7 +280,7 @@ def _commit(session: ZooKeeper, guards: Sequence[Check], batch: Sequence[Operati
         raise
 
 
-def _cluster_guard(session: ZooKeeper, steps: Sequence[Step]) -> list[Check]:
+def _cluster_guard(session: ZooKeeper, steps: Sequence[RestoreStep]) -> list[Check]:
     """Every transaction fails if the tree below us becomes another cluster's; unless the plan brings the id itself back."""
     if any(step.path == znodes.CLUSTER_ID for step in steps):
         return []

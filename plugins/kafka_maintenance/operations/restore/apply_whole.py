@@ -19,7 +19,7 @@ from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.restore.acl_steps import acl_of
 from kafka_maintenance.operations.restore.approved import ApprovedRestore
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
-from kafka_maintenance.operations.restore.document import Step, content_digest, described, plan_steps
+from kafka_maintenance.operations.restore.document import RestoreStep, content_digest, described, plan_steps
 from kafka_maintenance.operations.restore.over import read_target
 from kafka_maintenance.operations.restore.plan import require_login_for
 from kafka_maintenance.operations.restore.whole import differences_there, missing_znodes
@@ -75,7 +75,7 @@ def apply_whole(restore: ApprovedRestore, options: WriteOptions | None) -> tuple
     return written, document["step_count"] - written
 
 
-def _make_chroot(target: ClusterAddress, content: Content, planned: Sequence[Step], begin: Callable[[], None]) -> int:
+def _make_chroot(target: ClusterAddress, content: Content, planned: Sequence[RestoreStep], begin: Callable[[], None]) -> int:
     """Makes the chroot of a plan that found none, unless an earlier try did; how many of its steps that were."""
     try:
         with target.session(create_chroot=False):
@@ -101,8 +101,8 @@ def _differences(
     content: Content,
     scope: RestoreScope,
     target: ClusterAddress,
-    planned: Sequence[Step],
-) -> list[Step]:
+    planned: Sequence[RestoreStep],
+) -> list[RestoreStep]:
     """What differs now of the znodes that are there; refuses what is not planned so."""
     data = {znode.path: znode.data or b"" for znode in content.znodes if znode.path == "/"}
     steps = described(differences_there(session, found, content, scope, target), data)

@@ -6,7 +6,7 @@ The plan of a restore carries them: approved by digest, written in transactions 
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.errors import RefusedError, listed
 from kafka_maintenance.operations.restore.content import Content, RestoreScope, is_alterable, parent_of_notice
-from kafka_maintenance.operations.restore.document import Part, Step, content_sum
+from kafka_maintenance.operations.restore.document import Part, RestoreStep, content_sum
 from kafka_maintenance.operations.restore.over import removals
 
 
@@ -41,7 +41,7 @@ def plan_corrections(session: ZooKeeper, content: Content, scope: RestoreScope, 
             f"corrections not planned: {listed(held)} may not change under running brokers, which hold them in memory; stop all brokers, or leave them out"
         )
     listening = {parent for path in wanted if brokers_run and (parent := parent_of_notice(path)) is not None}
-    steps: list[Step] = []
+    steps: list[RestoreStep] = []
     surplus: dict[str, int] = {}
     before: dict[str, bytes] = {}
     for path, there in found.items():
@@ -53,5 +53,5 @@ def plan_corrections(session: ZooKeeper, content: Content, scope: RestoreScope, 
             surplus[path] = there[1].mzxid
         else:
             notice = parent_of_notice(path) in listening
-            steps.append(Step(path=path, expected_mzxid=there[1].mzxid, notice=notice, **content_sum(data)))
+            steps.append(RestoreStep(path=path, expected_mzxid=there[1].mzxid, notice=notice, **content_sum(data)))
     return Part([*steps, *removals(dict(sorted(surplus.items(), reverse=True)), listening)], before)

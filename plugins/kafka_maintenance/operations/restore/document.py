@@ -32,7 +32,7 @@ _IN_FULL: Final = frozenset({"delete", "ACL"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RestoreStep:
     """One znode to create (`expected_mzxid` None: there must be none) or to set, if that transaction wrote it last.
 
     A version would not do: of a znode that was deleted and made again it is what it was. `sha256` is that of the data to
@@ -58,7 +58,7 @@ class Step:
 class Part:
     """What a plan writes, the data and the ACLs that stand there now, and remarks on what is not written."""
 
-    steps: list[Step]
+    steps: list[RestoreStep]
     before: dict[str, bytes] = field(default_factory=dict)
     before_acls: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -146,7 +146,7 @@ def plan_document(
     manifest: Manifest,
     target: ClusterAddress,
     scope: RestoreScope,
-    steps: Sequence[Step],
+    steps: Sequence[RestoreStep],
     left_out: Mapping[str, str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
@@ -221,9 +221,9 @@ def sequence_id(raw: pa.Table) -> int:
     return (found or [0])[0] or 0
 
 
-def plan_steps(document: Mapping[str, Any]) -> list[Step]:
+def plan_steps(document: Mapping[str, Any]) -> list[RestoreStep]:
     """The steps of a plan."""
-    return [Step(**step) for step in document["steps"]]
+    return [RestoreStep(**step) for step in document["steps"]]
 
 
 def plan_digest(document: Mapping[str, Any]) -> str:
@@ -262,7 +262,7 @@ def plan_text(document: Mapping[str, Any]) -> list[str]:
     return [plain(line) for line in lines + [f"note: {note}" for note in document["notes"]]]
 
 
-def kind_of(step: Step) -> str:
+def kind_of(step: RestoreStep) -> str:
     """What a step does: create, set, delete or ACL."""
     if step.delete:
         return "delete"
@@ -271,12 +271,12 @@ def kind_of(step: Step) -> str:
     return "create" if step.expected_mzxid is None else "set"
 
 
-def listing_of(steps: Sequence[Step]) -> bytes:
+def listing_of(steps: Sequence[RestoreStep]) -> bytes:
     """The file with every difference that lies beside a plan."""
     return "".join(f"{plain(line)}\n" for line in differences(steps)).encode()
 
 
-def differences(steps: Sequence[Step]) -> list[str]:
+def differences(steps: Sequence[RestoreStep]) -> list[str]:
     """Every step with what stands there now and what will, by lines; never a secret."""
     lines: list[str] = []
     for step in steps:
@@ -288,7 +288,7 @@ def differences(steps: Sequence[Step]) -> list[str]:
     return lines
 
 
-def described(part: Part, after: Mapping[str, bytes]) -> list[Step]:
+def described(part: Part, after: Mapping[str, bytes]) -> list[RestoreStep]:
     """The steps of a part with what the approver reads of each; `after` is path → data afterwards."""
     return [
         replace(step, before=part.before_acls.get(step.path), after=step.acl)
@@ -298,7 +298,7 @@ def described(part: Part, after: Mapping[str, bytes]) -> list[Step]:
     ]
 
 
-def _after(step: Step, after: Mapping[str, bytes]) -> str | None:
+def _after(step: RestoreStep, after: Mapping[str, bytes]) -> str | None:
     return shown_data(step.path, after[step.path]) if step.size else None
 
 

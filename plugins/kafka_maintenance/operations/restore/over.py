@@ -15,7 +15,7 @@ from controller_core.model.words import counted
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.restore.acl_steps import acl_steps
 from kafka_maintenance.operations.restore.content import Content, RestoreScope, is_passing, parent_of_notice
-from kafka_maintenance.operations.restore.document import Part, Step, content_sum
+from kafka_maintenance.operations.restore.document import Part, RestoreStep, content_sum
 
 _SHOWN_MAX: Final = 20
 
@@ -33,14 +33,14 @@ def plan_over(
         found: the tree that stands there.
     """
     wanted = {znode.path: znode for znode in content.znodes}
-    steps: list[Step] = []
+    steps: list[RestoreStep] = []
     before: dict[str, bytes] = {}
     mzxids: dict[str, int] = {}
     kept: list[str] = []
     for path, znode in wanted.items():
         there = found.znodes.get(path)
         if there is None:
-            steps.append(Step(path=path, expected_mzxid=None, notice=False, **content_sum(znode.data)))
+            steps.append(RestoreStep(path=path, expected_mzxid=None, notice=False, **content_sum(znode.data)))
             continue
         mzxids[path] = there.decoded_stat.mzxid
         if path == "/" or not content.changes(path, there.data):
@@ -49,7 +49,7 @@ def plan_over(
             kept.append(path)
             continue
         before[path] = there.data or b""
-        steps.append(Step(path=path, expected_mzxid=mzxids[path], notice=False, **content_sum(znode.data)))
+        steps.append(RestoreStep(path=path, expected_mzxid=mzxids[path], notice=False, **content_sum(znode.data)))
     surplus = extras(found, content, ("/",))
     notes = []
     if kept:
@@ -118,10 +118,10 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-def removals(surplus: Mapping[str, int], listening: Collection[str] = ()) -> list[Step]:
+def removals(surplus: Mapping[str, int], listening: Collection[str] = ()) -> list[RestoreStep]:
     """Steps that delete these znodes, with notices where brokers listen for them."""
     return [
-        Step(
+        RestoreStep(
             path=path,
             expected_mzxid=mzxid,
             notice=parent_of_notice(path) in listening,

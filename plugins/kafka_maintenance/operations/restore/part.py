@@ -28,7 +28,7 @@ from kafka_maintenance.operations.restore.content import (
     selected_paths,
     selected_topics,
 )
-from kafka_maintenance.operations.restore.document import Part, Step, content_sum, differs
+from kafka_maintenance.operations.restore.document import Part, RestoreStep, content_sum, differs
 from kafka_maintenance.operations.restore.over import Extras, extras, read_target, removals
 
 
@@ -69,7 +69,7 @@ def plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, ta
         _require_alterable(path for path in selected if path in changed and wanted[path])
     listening = {parent for parent in heard if parent in wanted or session.exists(parent) is not None}
     steps = [
-        Step(
+        RestoreStep(
             path=path,
             expected_mzxid=None if there is None else there[1].mzxid,
             notice=path not in topics and parent_of_notice(path) in listening,

@@ -36,7 +36,7 @@ from kafka_maintenance.operations.restore.corrections import plan_corrections
 from kafka_maintenance.operations.restore.document import (
     KIND,
     Part,
-    Step,
+    RestoreStep,
     StoredRestore,
     content_digest,
     described,
@@ -181,7 +181,7 @@ def _part(target: ClusterAddress, raw: pa.Table, content: Content, manifest: Man
     return part
 
 
-def _epoch_note(content: Content, steps: Sequence[Step], scope: RestoreScope) -> str | None:
+def _epoch_note(content: Content, steps: Sequence[RestoreStep], scope: RestoreScope) -> str | None:
     raised = [step.path for step in steps if step.path in content.plain]
     if not raised:
         return None
@@ -209,7 +209,7 @@ def _newest_consistent(store: ObjectStore, cluster: str) -> str:
     return f"no snapshot of the newest {_DAYS_MAX} dates is, as far as they can be read"
 
 
-def assumed_acls(content: Content, steps: Sequence[Step], scope: RestoreScope) -> Sequence[str]:
+def assumed_acls(content: Content, steps: Sequence[RestoreStep], scope: RestoreScope) -> Sequence[str]:
     """Paths that the plan gives an ACL which the snapshot does not know whole; a znode that is only set keeps its own."""
     if scope.whole and not scope.over:
         return content.assumed_acls
@@ -250,7 +250,7 @@ def _opened_note(raw: pa.Table, scope: RestoreScope) -> str | None:
     )
 
 
-def _size_note(steps: Iterable[Step]) -> str | None:
+def _size_note(steps: Iterable[RestoreStep]) -> str | None:
     large = [step for step in steps if step.size > LARGE_BYTES]
     if not large:
         return None
@@ -261,7 +261,7 @@ def _size_note(steps: Iterable[Step]) -> str | None:
     )
 
 
-def _throttle_note(steps: Iterable[Step], data: Mapping[str, bytes]) -> str | None:
+def _throttle_note(steps: Iterable[RestoreStep], data: Mapping[str, bytes]) -> str | None:
     """That of a reassignment which was under way at the time of the snapshot: its run has taken it back, and does not do so again."""
     writing = (step.path for step in steps if kind_of(step) in {"create", "set"} and step.path.startswith(f"{CONFIG}/"))
     throttling = [path for path in writing if _THROTTLE in data.get(path, b"")]

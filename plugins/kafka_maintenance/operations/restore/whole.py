@@ -17,7 +17,7 @@ from controller_core.model.words import counted
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.restore.acl_steps import acl_steps
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
-from kafka_maintenance.operations.restore.document import Part, Step, content_sum, differs
+from kafka_maintenance.operations.restore.document import Part, RestoreStep, content_sum, differs
 from kafka_maintenance.operations.restore.over import read_target
 
 _SHOWN_MAX: Final = 10
@@ -43,7 +43,7 @@ def plan_whole(target: ClusterAddress, content: Content, manifest: Manifest, sco
             return Part([*created, *rest.steps], rest.before, rest.before_acls)
     except NoNodeError:
         acls = [
-            Step(path=znode.path, expected_mzxid=None, notice=False, acl=znode.acl, **content_sum(None))
+            RestoreStep(path=znode.path, expected_mzxid=None, notice=False, acl=znode.acl, **content_sum(None))
             for znode in content.znodes
             if znode.path == "/" and znode.acl is not None
         ]
@@ -85,7 +85,7 @@ def differences_there(
     content: Content,
     scope: RestoreScope,
     target: ClusterAddress,
-    created: Sequence[Step] = (),
+    created: Sequence[RestoreStep] = (),
 ) -> Part:
     """The steps for what is there: ACLs that are others than the snapshot's, then the data of the root, which change no mzxid of the former.
 
@@ -106,7 +106,7 @@ def differences_there(
     before: dict[str, bytes] = {}
     if "/" in mzxids and differs(found.znodes["/"].data, wanted["/"].data):
         before["/"] = found.znodes["/"].data or b""
-        steps.append(Step(path="/", expected_mzxid=mzxids["/"], notice=False, **content_sum(wanted["/"].data)))
+        steps.append(RestoreStep(path="/", expected_mzxid=mzxids["/"], notice=False, **content_sum(wanted["/"].data)))
     return Part(steps, before, before_acls)
 
 
@@ -120,5 +120,5 @@ def require_no_brokers(found: Cut, target: ClusterAddress) -> None:
         )
 
 
-def _creation(znode: NewZnode) -> Step:
-    return Step(path=znode.path, expected_mzxid=None, notice=False, **content_sum(znode.data))
+def _creation(znode: NewZnode) -> RestoreStep:
+    return RestoreStep(path=znode.path, expected_mzxid=None, notice=False, **content_sum(znode.data))

@@ -295,7 +295,7 @@ def read_table(store: ObjectStore, manifest: Manifest, table: str, columns: Sequ
     return with_later_columns(found, table)
 
 
-def read_tables(store: ObjectStore, manifest: Manifest) -> dict[str, pa.Table]:
+def decoded_tables(store: ObjectStore, manifest: Manifest) -> dict[str, pa.Table]:
     """The decoded tables, made from raw with today's code.
 
     What raw leaves out for secrecy is taken from the stored `configs`: quotas beside SCRAM credentials, for example.

@@ -10,7 +10,7 @@ from typing import Any
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ObjectMissingError
-from kafka_maintenance.operations.snapshots.catalog import read_tables
+from kafka_maintenance.operations.snapshots.catalog import decoded_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RecreationKit:
 
 def recreation_kits(store: ObjectStore, manifest: Manifest, topics: Sequence[str]) -> list[RecreationKit]:
     """The kits of all topics of a snapshot that match one of the patterns; `ObjectMissingError` when none does."""
-    tables = read_tables(store, manifest)
+    tables = decoded_tables(store, manifest)
     ids = {row["topic"]: row["topic_id"] for row in tables["topics"].to_pylist()}
     chosen = [topic for topic in ids if any(fnmatchcase(topic, pattern) for pattern in topics)]
     if not chosen:

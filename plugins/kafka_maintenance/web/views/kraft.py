@@ -21,7 +21,7 @@ from kafka_maintenance.web.blocks import (
     Note,
     Page,
     Section,
-    Step,
+    PageStep,
     Steps,
     Table,
     Tone,
@@ -146,7 +146,7 @@ def _steps(cluster: str, markdown: str) -> Iterator[Block]:
         yield Steps(title, [_step(title, line.strip()) for line in lines if line.strip()], cluster)
 
 
-def _step(title: str, line: str) -> Step:
+def _step(title: str, line: str) -> PageStep:
     """A line of the run-book. Its name stays the same when only counts of a newer snapshot differ."""
     text = line.removeprefix(_BOX).replace("**", "").replace("`", "")
-    return Step(text, f"{title}: {_COUNTS.sub('', text)}" if line.startswith(_BOX) else None)
+    return PageStep(text, f"{title}: {_COUNTS.sub('', text)}" if line.startswith(_BOX) else None)

@@ -34,7 +34,7 @@ def test_every_format_version_has_its_corpus():
 def test_the_decode_step_reads_old_snapshots(version):
     store = FolderStore(CORPUS / version / "store")
     manifest = stored(store)
-    tables = snapshots.read_tables(store, manifest)
+    tables = snapshots.decoded_tables(store, manifest)
     assert set(tables) == set(TABLES)
     partitions = [
         (

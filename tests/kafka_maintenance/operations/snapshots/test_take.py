@@ -180,7 +180,7 @@ def test_secrets_stay_out(kafka, chroot, tmp_path):
     assert b"s3cr3t" not in b"".join(data or b"" for data in raw["data"].to_pylist())
     settings = [
         (row["key"], row["value"])
-        for row in snapshots.read_tables(store, manifest)["configs"].to_pylist()
+        for row in snapshots.decoded_tables(store, manifest)["configs"].to_pylist()
         if row["entity_name"] == "alice"
     ]
     assert settings == [("producer_byte_rate", "2048")]
