@@ -372,7 +372,7 @@ def _fail(
     *,
     at_once: bool = False,
 ) -> None:
-    """Kafka tells failed elections after the write, so that a controller that is fenced off in it hides them; unless `at_once`."""
+    """Kafka logs failed elections after the write, so that a controller whose write the epoch check refuses hides them; unless `at_once`."""
     if not failed:
         return
     refusals = []

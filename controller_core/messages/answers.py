@@ -194,7 +194,7 @@ class Done:
 class Failed:
     """An effect could not be carried out as a whole.
 
-    `error` is a ZooKeeper code, the name of a client's exception, or CONTROLLER_MOVED (the fence did not hold) or
+    `error` is a ZooKeeper code, the name of a client's exception, or CONTROLLER_MOVED (the epoch check failed) or
     SESSION_EXPIRED.
     """
 

@@ -2,8 +2,8 @@
 
 Source: the operations of Kafka's `KafkaZkClient` and `ControllerChannelManager`. An effect
 may carry many partitions, as Kafka reads, writes and sends in batches. Effects that are answered say with what;
-`Failed` answers any of them. `controller_epoch_version` fences a write: the version that `/controller_epoch` must
-have (None in dialects without fencing).
+`Failed` answers any of them. `controller_epoch_version` is the epoch check of a write: the version that `/controller_epoch`
+must have (None in dialects without `epoch_fencing`).
 """
 
 from dataclasses import dataclass

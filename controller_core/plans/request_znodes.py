@@ -79,8 +79,8 @@ class CreateDeleteTopic(_Stored, frozen=True, kw_only=True):
 class DeleteController(_Stored, frozen=True, kw_only=True):
     """Delete of `/controller`, so that the brokers elect again; only while the same controller is active.
 
-    The data version alone is no fence, since a new ephemeral `/controller` starts at version 0 again: the delete goes
-    together with a check of the version of `/controller_epoch`, which every election raises.
+    The data version alone tells nothing, since a new ephemeral `/controller` starts at version 0 again. The delete
+    goes together with the epoch check, for every election raises the version of `/controller_epoch`.
     """
 
     controller_id: BrokerId

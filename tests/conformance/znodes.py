@@ -148,20 +148,20 @@ def zk_sequence(vector: Vector) -> Document:
     states = {partition_of(name): leadership_of(record) for name, record in vector.given.get("zk_states", {}).items()}
     for partition, state in states.items():
         kafka.create_recursive(znodes.state_path(partition), znodes.encode_state(state))
-    calls = _Calls(kafka, fenced=vector.controller_dialect.epoch_fencing)
+    calls = _Calls(kafka, checks_epoch=vector.controller_dialect.epoch_fencing)
     return {"after_steps": [calls.report(step) for step in vector.action["steps"]]}
 
 
 class _Calls:
     """One method per step; what it returns is the report."""
 
-    def __init__(self, kafka: KafkaZk, *, fenced: bool) -> None:
+    def __init__(self, kafka: KafkaZk, *, checks_epoch: bool) -> None:
         self.kafka = kafka
-        self.fenced = fenced
+        self.checks_epoch = checks_epoch
 
     def report(self, step: Document) -> Document:
         call = getattr(self, step["op"], None)
-        if call is None or step["op"] in {"report", "fence"}:
+        if call is None or step["op"] in {"report", "epoch_version"}:
             raise UnsupportedError(f"step {step['op']!r} is not known")
         after: Document = {}
         try:
@@ -179,9 +179,9 @@ class _Calls:
             after["remaining"] = getattr(self.kafka, f"list_{kind}")()
         return after
 
-    def fence(self, step: Document) -> int | None:
+    def epoch_version(self, step: Document) -> int | None:
         current = self.kafka.get_controller_epoch()
-        if not self.fenced or current is None:
+        if not self.checks_epoch or current is None:
             return None
         return current.version + int(step.get("epoch_zk_version_offset", 0))
 
@@ -192,7 +192,7 @@ class _Calls:
         return {"result": self.kafka.exists(step["path"])}
 
     def delete_recursive(self, step: Document) -> Document:
-        return {"result": self.kafka.delete_recursive(step["path"], self.fence(step))}
+        return {"result": self.kafka.delete_recursive(step["path"], self.epoch_version(step))}
 
     # notifications
 
@@ -215,16 +215,16 @@ class _Calls:
         return {"result": list(self.kafka.read_log_dir_events(step["sequences"]))}
 
     def delete_isr_notifications(self, step: Document) -> None:
-        self.kafka.delete_isr_notifications(step["sequences"], self.fence(step))
+        self.kafka.delete_isr_notifications(step["sequences"], self.epoch_version(step))
 
     def delete_log_dir_events(self, step: Document) -> None:
-        self.kafka.delete_log_dir_events(step["sequences"], self.fence(step))
+        self.kafka.delete_log_dir_events(step["sequences"], self.epoch_version(step))
 
     def delete_all_isr_notifications(self, step: Document) -> None:
-        self.kafka.delete_isr_notifications(self.kafka.list_isr_notifications(), self.fence(step))
+        self.kafka.delete_isr_notifications(self.kafka.list_isr_notifications(), self.epoch_version(step))
 
     def delete_all_log_dir_events(self, step: Document) -> None:
-        self.kafka.delete_log_dir_events(self.kafka.list_log_dir_events(), self.fence(step))
+        self.kafka.delete_log_dir_events(self.kafka.list_log_dir_events(), self.epoch_version(step))
 
     def _created(self, path: str) -> Document:
         return {"nodes": {path: self.kafka.zookeeper.get(path)[0].decode()}}
@@ -242,10 +242,10 @@ class _Calls:
         self.kafka.create_reassignment(self._targets(step))
 
     def set_or_create_reassignment(self, step: Document) -> None:
-        self.kafka.set_or_create_reassignment(self._targets(step), self.fence(step))
+        self.kafka.set_or_create_reassignment(self._targets(step), self.epoch_version(step))
 
     def delete_reassignment(self, step: Document) -> None:
-        self.kafka.delete_reassignment(self.fence(step))
+        self.kafka.delete_reassignment(self.epoch_version(step))
 
     def get_preferred_election(self, step: Document) -> Document:
         return {"result": _names(self.kafka.get_preferred_election() or ())}
@@ -254,7 +254,7 @@ class _Calls:
         self.kafka.create_preferred_election([partition_of(name) for name in step["partitions"]])
 
     def delete_preferred_election(self, step: Document) -> None:
-        self.kafka.delete_preferred_election(self.fence(step))
+        self.kafka.delete_preferred_election(self.epoch_version(step))
 
     def is_marked_for_deletion(self, step: Document) -> Document:
         return {"result": self.kafka.is_marked_for_deletion(step["topic"])}
@@ -266,10 +266,10 @@ class _Calls:
         self.kafka.create_delete_topic(step["topic"])
 
     def delete_topic_deletions(self, step: Document) -> None:
-        self.kafka.delete_topic_deletions(step["topics"], self.fence(step))
+        self.kafka.delete_topic_deletions(step["topics"], self.epoch_version(step))
 
     def delete_topic_znode(self, step: Document) -> None:
-        self.kafka.delete_topic_znode(step["topic"], self.fence(step))
+        self.kafka.delete_topic_znode(step["topic"], self.epoch_version(step))
 
     def _targets(self, step: Document) -> dict[Any, Any]:
         return {partition_of(name): brokers_of(ids) for name, ids in step["targets"].items()}
@@ -295,16 +295,16 @@ class _Calls:
         self.kafka.register_controller(step["id"], 0)
 
     def delete_controller(self, step: Document) -> None:
-        self.kafka.delete_controller(self.fence(step))
+        self.kafka.delete_controller(self.epoch_version(step))
 
     # states
 
     def create_states(self, step: Document) -> Document:
-        codes = self.kafka.create_states(self._states(step), self.fence(step))
+        codes = self.kafka.create_states(self._states(step), self.epoch_version(step))
         return {"codes": {str(partition): code for partition, code in codes.items()}}
 
     def set_states(self, step: Document) -> Document:
-        codes, versions = self.kafka.set_states(self._states(step), self.fence(step))
+        codes, versions = self.kafka.set_states(self._states(step), self.epoch_version(step))
         return {
             "codes": {str(partition): code for partition, code in codes.items()},
             "versions": {str(partition): version for partition, version in versions.items()},
@@ -315,7 +315,7 @@ class _Calls:
         return {"states": {str(partition): leadership_record(state) for partition, state in states.items()}}
 
     def update_leader_and_isr(self, step: Document) -> Document:
-        updated, retry, failed = self.kafka.update_leader_and_isr(self._states(step), self.fence(step))
+        updated, retry, failed = self.kafka.update_leader_and_isr(self._states(step), self.epoch_version(step))
         return {
             "updated": {str(partition): leadership_record(state) for partition, state in updated.items()},
             "retry": _names(retry),
@@ -345,7 +345,7 @@ class _Calls:
         self.kafka.create_topic(step["topic"], self._numbered(step))
 
     def set_topic_assignment(self, step: Document) -> Document:
-        return {"code": self.kafka.set_topic(step["topic"], self._numbered(step), None, self.fence(step))}
+        return {"code": self.kafka.set_topic(step["topic"], self._numbered(step), None, self.epoch_version(step))}
 
     def _numbered(self, step: Document) -> dict[int, ReplicaAssignment]:
         return {partition_of(name).partition: _replicas(each) for name, each in step["assignment"].items()}

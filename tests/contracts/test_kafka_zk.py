@@ -78,7 +78,7 @@ def test_a_leader_that_lost_an_answer_knows_its_own_write(kafka):
         pytest.param(lambda kafka: kafka.delete_controller(1), id="resigning"),
     ],
 )
-def test_a_fence_that_does_not_hold_stops(kafka, write):
+def test_an_epoch_check_that_fails_stops(kafka, write):
     kafka.create_topic("t", {0: ReplicaAssignment((1, 2))})
     with pytest.raises(ControllerMovedError, match="/controller_epoch"):
         write(kafka)

@@ -1,4 +1,4 @@
-"""What all of Kafka's ZooKeeper operations share: the formats of a version, fenced writes, and result codes.
+"""What all of Kafka's ZooKeeper operations share: the formats of a version, writes with the epoch check, and result codes.
 
 Source: Kafka 3.9 `KafkaZkClient.wrapRequestWithControllerEpochCheck`, `retryRequestsUntilConnected`.
 """
@@ -56,8 +56,8 @@ def formats_of(dialect: Dialect) -> ZnodeFormats:
 class KafkaZkBase:
     """A session, the formats of a version, and the ways to write that all operations use.
 
-    `epoch_version` in all methods is the version that `/controller_epoch` must have for the write to happen; None: not
-    fenced, as in Kafka before 2.1.
+    `epoch_version` in all methods is the version that `/controller_epoch` must have for the write to happen: the
+    epoch check; None: no check, as in Kafka before 2.1.
     """
 
     def __init__(self, zookeeper: ZooKeeper, formats: ZnodeFormats) -> None:
@@ -86,40 +86,40 @@ class KafkaZkBase:
         """Create a znode and its missing parents."""
         return self.zookeeper.create(path, data, make_parents=True)
 
-    def fenced(self, operations: Sequence[Operation], epoch_version: int | None) -> Result:
+    def multi_if_epoch(self, operations: Sequence[Operation], epoch_version: int | None) -> Result:
         """Carry out `operations` together, if `/controller_epoch` has this version.
 
         Raises:
             ControllerMovedError: it has not, and nothing happened.
             ZooKeeperError: an operation failed, and nothing happened.
         """
-        (result,) = self.fenced_all([operations], epoch_version)
+        (result,) = self.multi_all_if_epoch([operations], epoch_version)
         if isinstance(result, ZooKeeperError):
             raise result
         return result
 
-    def fenced_all(
+    def multi_all_if_epoch(
         self, transactions: Sequence[Sequence[Operation]], epoch_version: int | None
     ) -> list[Result | ZooKeeperError]:
-        """Carry out each transaction by itself, all fenced; the results are those of the operations alone.
+        """Carry out each transaction by itself, all with the epoch check; the results are those of the operations alone.
 
         Raises:
-            ControllerMovedError: the fence did not hold for one of them; earlier ones may have taken effect.
+            ControllerMovedError: the epoch check failed for one of them; earlier ones may have taken effect.
         """
-        fence = [] if epoch_version is None else [Check(path=CONTROLLER_EPOCH, version=epoch_version)]
-        results = self.zookeeper.multi_all([[*fence, *operations] for operations in transactions])
-        return [_without_fence(result, len(fence), epoch_version) for result in results]
+        epoch_check = [] if epoch_version is None else [Check(path=CONTROLLER_EPOCH, version=epoch_version)]
+        results = self.zookeeper.multi_all([[*epoch_check, *operations] for operations in transactions])
+        return [_without_epoch_check(result, len(epoch_check), epoch_version) for result in results]
 
     def delete_if_there(self, path: str, epoch_version: int | None) -> None:
         """Delete a znode, whatever its version; absent is fine."""
-        (result,) = self.fenced_all([[Delete(path=path, version=ANY_VERSION)]], epoch_version)
+        (result,) = self.multi_all_if_epoch([[Delete(path=path, version=ANY_VERSION)]], epoch_version)
         if isinstance(result, ZooKeeperError) and not isinstance(result, NoNodeError):
             raise result
 
     def delete_all_there(self, paths: Sequence[str], epoch_version: int | None) -> None:
         """Delete znodes, each by itself, whatever their version; absent is fine."""
         deletions = [[Delete(path=path, version=ANY_VERSION)] for path in paths]
-        for result in self.fenced_all(deletions, epoch_version):
+        for result in self.multi_all_if_epoch(deletions, epoch_version):
             if isinstance(result, ZooKeeperError) and not isinstance(result, NoNodeError):
                 raise result
 
@@ -141,7 +141,7 @@ class KafkaZkBase:
     def create_codes(self, paths: Sequence[tuple[str, bytes]], epoch_version: int | None) -> list[str]:
         """Create znodes, each by itself; a result code for each."""
         creations = [[Create(path=path, data=data)] for path, data in paths]
-        return [code_of(result) for result in self.fenced_all(creations, epoch_version)]
+        return [code_of(result) for result in self.multi_all_if_epoch(creations, epoch_version)]
 
 
 def code_of(result: Result | ZooKeeperError) -> str:
@@ -158,15 +158,17 @@ def code_of(result: Result | ZooKeeperError) -> str:
     raise result
 
 
-def _without_fence(result: Result | ZooKeeperError, fences: int, epoch_version: int | None) -> Result | ZooKeeperError:
+def _without_epoch_check(
+    result: Result | ZooKeeperError, checks: int, epoch_version: int | None
+) -> Result | ZooKeeperError:
     if not isinstance(result, ZooKeeperError):
-        return result[fences:]
+        return result[checks:]
     if result.failed_operation is None:
         return result
-    if result.failed_operation < fences:
+    if result.failed_operation < checks:
         raise ControllerMovedError(
             f"write refused: expected {CONTROLLER_EPOCH} at version {epoch_version}, found another; a newer controller "
             "is active, so stop acting as one"
         ) from result
-    result.failed_operation -= fences
+    result.failed_operation -= checks
     return result

@@ -87,7 +87,7 @@ class PartitionZnodes(KafkaZkBase):
             [Set(path=state_path(partition), data=encode_state(state), version=state.partition_epoch)]
             for partition, state in states.items()
         ]
-        results = dict(zip(states, self.fenced_all(writes, epoch_version), strict=True))
+        results = dict(zip(states, self.multi_all_if_epoch(writes, epoch_version), strict=True))
         versions = {
             partition: _stat(result[0]).version
             for partition, result in results.items()
@@ -108,7 +108,7 @@ class PartitionZnodes(KafkaZkBase):
         return StatesUpdated(updated, retry, failed)
 
     def leader_updates_isr(self, partition: TopicPartition, state: LeaderAndIsr) -> int | None:
-        """The write of a partition's leader, not fenced: the new version, or None.
+        """The write of a partition's leader, without the epoch check: the new version, or None.
 
         Somebody else's version is success when the content is already what the leader wants: an answer was lost.
         """
@@ -170,7 +170,7 @@ class PartitionZnodes(KafkaZkBase):
     def create_topic(
         self, topic: str, assignments: Mapping[int, ReplicaAssignment], topic_id: str | None = None
     ) -> None:
-        """Create a topic's znode and its missing parents, not fenced.
+        """Create a topic's znode and its missing parents, without the epoch check.
 
         Raises:
             NodeExistsError: the topic exists.
@@ -199,7 +199,7 @@ class PartitionZnodes(KafkaZkBase):
             ControllerMovedError: `/controller_epoch` has another version.
         """
         write = Set(path=topic_path(topic), data=self._encoded(assignments, topic_id, extra), version=ANY_VERSION)
-        (result,) = self.fenced_all([[write]], epoch_version)
+        (result,) = self.multi_all_if_epoch([[write]], epoch_version)
         return code_of(result)
 
     def delete_topic_znode(self, topic: str, epoch_version: int | None) -> None:

@@ -61,7 +61,7 @@ class RequestZnodes(KafkaZkBase):
         return decode_reassign_partitions(found[0], bound_to_class=self.formats.bound_reassignment)
 
     def create_reassignment(self, targets: Targets) -> None:
-        """The tool's request, not fenced.
+        """The tool's request, without the epoch check.
 
         Raises:
             NodeExistsError: a reassignment is in progress.
@@ -72,9 +72,9 @@ class RequestZnodes(KafkaZkBase):
         """Rewrite the request, or create it."""
         data = encode_reassign_partitions(targets)
         try:
-            self.fenced([Set(path=REASSIGN_PARTITIONS, data=data, version=ANY_VERSION)], epoch_version)
+            self.multi_if_epoch([Set(path=REASSIGN_PARTITIONS, data=data, version=ANY_VERSION)], epoch_version)
         except NoNodeError:
-            self.fenced([Create(path=REASSIGN_PARTITIONS, data=data)], epoch_version)
+            self.multi_if_epoch([Create(path=REASSIGN_PARTITIONS, data=data)], epoch_version)
 
     def delete_reassignment(self, epoch_version: int | None) -> None:
         """Remove the request; absent is fine."""
@@ -97,7 +97,7 @@ class RequestZnodes(KafkaZkBase):
             return ()
 
     def create_preferred_election(self, partitions: Iterable[TopicPartition]) -> None:
-        """The tool's request, not fenced.
+        """The tool's request, without the epoch check.
 
         Raises:
             NodeExistsError: an election is pending.
@@ -119,7 +119,7 @@ class RequestZnodes(KafkaZkBase):
         return self.children_or_none(DELETE_TOPICS)
 
     def create_delete_topic(self, topic: str) -> None:
-        """The request, not fenced.
+        """The request, without the epoch check.
 
         Raises:
             NodeExistsError: the topic is marked already.
@@ -133,7 +133,7 @@ class RequestZnodes(KafkaZkBase):
     # ---- ISR-change notifications ----
 
     def propagate_isr_changes(self, partitions: Iterable[TopicPartition]) -> str:
-        """A leader's notice, not fenced; the path of the new znode."""
+        """A leader's notice, without the epoch check; the path of the new znode."""
         data = encode_isr_change_notification(partitions)
         return self.zookeeper.create(
             f"{ISR_CHANGE_NOTIFICATION}/{ISR_CHANGE_PREFIX}", data, sequential=True, make_parents=True
@@ -164,7 +164,7 @@ class RequestZnodes(KafkaZkBase):
     # ---- log-dir events ----
 
     def propagate_log_dir_event(self, broker: BrokerId) -> str:
-        """A broker's notice that a log directory failed, not fenced; the path of the new znode."""
+        """A broker's notice that a log directory failed, without the epoch check; the path of the new znode."""
         return self.zookeeper.create(
             f"{LOG_DIR_EVENT_NOTIFICATION}/{LOG_DIR_EVENT_PREFIX}",
             encode_log_dir_event(LogDirEvent(broker)),

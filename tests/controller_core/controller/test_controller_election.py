@@ -310,7 +310,7 @@ def test_what_comes_after_the_end_of_a_session_is_not_dropped():
     assert isinstance(found.awaiting, e.ReadController)
 
 
-def test_a_fenced_write_in_a_call_that_had_collected_says_what_becomes_of_that_in_kafka():
+def test_a_write_that_the_epoch_check_refuses_in_a_call_that_had_collected_says_what_becomes_of_that_in_kafka():
     context = cluster({"t-0": (1, 2), "t-1": (2, 1)}).without_brokers([BrokerId(2)])
     zookeeper = zookeeper_of(context, controller=2, failures={"WritePartitionStates": answers.CONTROLLER_MOVED})
     offline = ChangeReplicaStates((PartitionAndReplica(T0, BrokerId(2)),), ReplicaState.OFFLINE)
@@ -319,7 +319,7 @@ def test_a_fenced_write_in_a_call_that_had_collected_says_what_becomes_of_that_i
     assert perform(context, elected, zookeeper=zookeeper).refusals[0].kafka == ""  # nothing had been collected
 
 
-def test_a_fenced_write_gives_up_what_was_under_way():
+def test_a_write_that_the_epoch_check_refuses_gives_up_what_was_under_way():
     context = cluster({"t-0": (1, 2)}).without_brokers([BrokerId(1)])
     zookeeper = zookeeper_of(context, controller=2, failures={"WritePartitionStates": answers.CONTROLLER_MOVED})
     zookeeper.brokers = tuple(context.brokers.values())

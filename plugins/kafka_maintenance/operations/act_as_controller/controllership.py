@@ -1,6 +1,6 @@
 """The seconds as active controller: take `/controller`, move leaders, resign; in that order, within a deadline.
 
-Every write to ZooKeeper is fenced by `/controller_epoch`; a row of a request holds only what such a write has returned. A timer of its
+Every write to ZooKeeper has the epoch check; a row of a request holds only what such a write has returned. A timer of its
 own resigns at the deadline; a process that dies loses `/controller` with its session. What is half done the next controller heals.
 Source: docs/adr/0013; Kafka 3.9 `KafkaController`, `ZkPartitionStateMachine`.
 """

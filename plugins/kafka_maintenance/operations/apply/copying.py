@@ -163,7 +163,10 @@ def estimate_details(
     return (
         {"bytes": total}
         if rate_bytes_per_s is None
-        else {"bytes": total, "estimate_s": round(copy_seconds(step, observed.leaders, largest(found), rate_bytes_per_s))}
+        else {
+            "bytes": total,
+            "estimate_s": round(copy_seconds(step, observed.leaders, largest(found), rate_bytes_per_s)),
+        }
     )
 
 

@@ -106,7 +106,12 @@ def throttle(run: Run, number: int, step: PlanStep, rate_bytes_per_s: int | None
     )
     for entity in dict.fromkeys(each.entity for each in throttled):
         _change(run.zookeeper, run.fence, entity, partial(overridden, entity, throttled=throttled))
-    log.info("%s: throttled to %d bytes/s a broker, on %d topics and brokers", run.name(number), rate_bytes_per_s, len(wanted))
+    log.info(
+        "%s: throttled to %d bytes/s a broker, on %d topics and brokers",
+        run.name(number),
+        rate_bytes_per_s,
+        len(wanted),
+    )
     if beside:
         log.warning("%s: throttled replicas of somebody else are left as they are: %s", run.name(number), beside)
 

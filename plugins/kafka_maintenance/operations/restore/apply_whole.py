@@ -75,7 +75,9 @@ def apply_whole(restore: ApprovedRestore, options: WriteOptions | None) -> tuple
     return written, document["step_count"] - written
 
 
-def _make_chroot(target: ClusterAddress, content: Content, planned: Sequence[RestoreStep], begin: Callable[[], None]) -> int:
+def _make_chroot(
+    target: ClusterAddress, content: Content, planned: Sequence[RestoreStep], begin: Callable[[], None]
+) -> int:
     """Makes the chroot of a plan that found none, unless an earlier try did; how many of its steps that were."""
     try:
         with target.session(create_chroot=False):

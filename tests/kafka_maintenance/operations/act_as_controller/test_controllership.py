@@ -245,7 +245,7 @@ def test_a_lost_answer_to_the_beginning_gives_back_what_is_ours_and_nothing_else
 
 
 def test_an_election_with_the_epoch_that_we_wanted_is_not_undone(world: World) -> None:
-    """Our beginning was lost on its way, and a broker was elected meanwhile: the fence alone would hold."""
+    """Our beginning was lost on its way, and a broker was elected meanwhile: the epoch check alone would hold."""
 
     def elect() -> None:
         world.tools.delete("/controller", ANY_VERSION)
