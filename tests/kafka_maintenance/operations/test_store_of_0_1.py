@@ -1,4 +1,7 @@
-"""A store that the last commit before 0.2 wrote (a123d96, version 0.1.0): all of it is read, and its plans of deletions and re-elections still carry out.
+"""A store that the last commit before 0.2 wrote (a123d96, version 0.1.0): what of it counts today, and what is refused.
+
+Snapshots, pins, receipts and retention plans are read; plans of deletions and re-elections are read with their digests, and a plan of
+deletions still carries out. Plans of elections, moves and restores are to be made again. An approval does not count: no audit chain holds it.
 
 `tests/data/stores/0.1` was written by that commit's own code, on its simulated cluster and on a real ZooKeeper. Add stores, never make one
 again.
