@@ -1,7 +1,9 @@
 """One vocabulary for all commands: an option means the same everywhere, each help has examples that parse, statuses are those that are returned."""
 
+import ast
 import inspect
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from kafka_maintenance.cli.command_parser import PROGRAM, leaves
 from kafka_maintenance.cli.examples import EXAMPLES, FOUND, REFUSED
 from kafka_maintenance.cli.main import parser
 from kafka_maintenance.operations.errors import BadInputError
+from tests.source_files import ROOT, python_files, text, tree_of
 
 COMMANDS = dict(leaves(parser()))
 LOCAL_FILES_ONLY = {
@@ -163,6 +166,57 @@ def test_the_script_of_a_shell_names_the_command(shell, capsys):
     parsed = parser().parse_args(["completion", shell])
     assert parsed.run(parsed) == 0
     assert PROGRAM in capsys.readouterr().out
+
+
+GROUPS = {name.split()[0] for name in COMMANDS if " " in name}
+PLACEHOLDERS = {"…", "COMMAND", "--version"}
+"""What may follow the program's name and is none of its commands."""
+
+
+def strings_of(tree):
+    """Every string of a module as a person reads it: of an f-string the whole, with `{}` for its values."""
+    formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    parts = {id(part) for node in formatted for part in node.values}
+    for node in formatted:
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            yield node.value
+
+
+def quoted_commands():
+    """File and words of each command line in backquotes: what begins with the program's name, or with a group and a word."""
+    texts = [
+        (name, each)
+        for name in python_files("controller_core", "plugins", "spark_jobs", "dags")
+        for each in strings_of(tree_of(name))
+    ]
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    texts += [(str(page.relative_to(ROOT)), re.sub(r"(?s)```.*?```", "", text(page))) for page in pages]
+    for name, each in texts:
+        for quoted in re.findall(r"`([^`]+)`", each):
+            words = quoted.removeprefix(f"{PROGRAM} ").split()
+            if quoted.startswith(f"{PROGRAM} ") or (len(words) > 1 and words[0] in GROUPS):
+                yield name, tuple(words)
+
+
+def mistake_in(words):
+    """What of a quoted command line is no command, or no option of its command."""
+    if words[0] in PLACEHOLDERS:
+        return None
+    if words[0] in GROUPS and (len(words) == 1 or not re.match(r"[a-z]", words[1])):
+        return None
+    command = " ".join(words[: 2 if words[0] in GROUPS else 1])
+    if command not in COMMANDS:
+        return "no command"
+    known = {option for action in options(command) for option in action.option_strings}
+    return {word for word in words if re.fullmatch("--[a-z-]+", word)} - known or None
+
+
+def test_a_command_that_a_message_or_a_page_quotes_is_one():
+    quoted = sorted(set(quoted_commands()))
+    assert len(quoted) > 100
+    assert [(name, " ".join(words), found) for name, words in quoted if (found := mistake_in(words))] == []
 
 
 def test_a_password_is_no_option():

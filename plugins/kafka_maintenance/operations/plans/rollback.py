@@ -29,7 +29,7 @@ from kafka_maintenance.operations.record.receipts import (
 
 _NOT_UNDONE: Final[Mapping[str, str]] = {
     PlanKind.ELECT_PREFERRED_LEADERS: "a preferred election makes the first replica the leader again, which needs no undoing",
-    PlanKind.DELETE_TOPICS: "what Kafka has deleted is gone; the recreation kit (`snapshots kit`) brings names and configs back",
+    PlanKind.DELETE_TOPICS: "what Kafka has deleted is gone; the recreation kit (`kafka-maintenance kit`) brings names and configs back",
     PlanKind.MOVE_LEADERS: "plan a move of leaders, or an election, back to where they were",
     PlanKind.DRAIN_ISR_NOTIFICATIONS: "a re-election of the controller leaves nothing that could be undone",
     "restore": "`kafka-maintenance restore` of a snapshot that was taken before it brings back what was there",
