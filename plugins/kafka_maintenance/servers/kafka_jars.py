@@ -69,7 +69,8 @@ def known_release(version: str) -> KafkaRelease:
     """
     if version not in VERSIONS:
         raise JarsUnavailableError(
-            f"looking for the jars of Kafka {version!r}: known versions are {', '.join(VERSIONS)}; choose one of them"
+            f"looking for the jars of Kafka {version!r}: those of {', '.join(VERSIONS)} are pinned; choose one of them: each change of "
+            "the ZooKeeper controller since 0.10.2 is in one"
         )
     return VERSIONS[version]
 

@@ -6,15 +6,18 @@ import http.server
 import json
 import os
 import re
+from dataclasses import fields
 
 import pytest
 
+from controller_core.model.dialect import MINOR_VERSIONS, Dialect, dialect_for
 from kafka_maintenance.servers import broker_jvm, class_data, jar_sets, maven
 from kafka_maintenance.servers import kafka_jars as jars
 from kafka_maintenance.servers.errors import JarChecksumError, JarsUnavailableError
 from kafka_maintenance.servers.java import Java
 from kafka_maintenance.servers.s3 import gateway_program
 from tests.listening import listening
+from tests.source_files import text
 
 SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">
   <mirrors>
@@ -78,8 +81,25 @@ def test_an_extra_jar_is_refused(locked_jar, tmp_path):
 
 
 def test_an_unknown_version_lists_the_known_ones():
-    with pytest.raises(JarsUnavailableError, match=r"Kafka '4\.0'.*0\.10\.2, .*3\.9"):
+    with pytest.raises(JarsUnavailableError, match=r"Kafka '4\.0'.*0\.10\.2, .*3\.9") as refusal:
         jars.kafka_jars("4.0")
+    assert "each change of the ZooKeeper controller since 0.10.2 is in one" in str(refusal.value)
+
+
+def test_the_page_of_the_demo_lists_the_pinned_versions():
+    (listed,) = re.findall(
+        r"`KAFKA_VERSION` is one of the versions whose jars are pinned: ([\d., ]+)\. ", text("docs/local-stack.md")
+    )
+    assert listed.split(", ") == list(jars.VERSIONS)
+
+
+def test_a_pinned_version_has_each_value_of_each_difference_between_versions():
+    def values(versions):
+        dialects = [dialect_for(version) for version in versions]
+        names = [each.name for each in fields(Dialect) if each.name not in {"version", "ibp_name"}]
+        return {(name, getattr(dialect, name)) for dialect in dialects for name in names}
+
+    assert values(MINOR_VERSIONS) - values(jars.VERSIONS) == {("leader_and_isr_version", 6)}
 
 
 def test_without_network_the_message_says_what_to_do_and_nothing_is_left(tmp_path):
