@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+from functools import cache
 
 import pytest
 
@@ -45,6 +47,23 @@ OPEN_ENDS = {  # the rest goes on to a function whose parameter mypy narrows to 
     ("controller_core/runtime/render.py", "return [_plain(effect)]"),
     ("controller_core/runtime/simulated/cluster.py", "answer = self._zookeeper.perform(effect)"),
 }  # fmt: skip
+
+REPLACED_WORDS = {
+    r"office": "active controller, controller epoch",
+    r"(?:KRaft|ZooKeeper|[Bb]roker|[Cc]ontroller|who) rules|ruled[ _]by": "is the active controller",
+    r"(?<![-`\"])nights?|tonight": "date, daily run",
+    r"photographs?": "takes a snapshot",
+    r"weather": "transient errors",
+    r"foretold|foretells?": "predicted",
+    r"doomed": "to be deleted",
+    r"deeds?": "effect",
+    r"(?:hangs?|hung|hanging) up": "close",
+    r"heirs?": "replacement broker",
+    r"cannot be meant": "is invalid",
+    r"[Aa]s of (?=`(?!zxid))": "see",
+}
+"""Words that once stood here without the meaning that they have in the field, and what is written instead."""
+TEXTS = (".py", ".md", ".js", ".css", ".html", ".yml", ".mmd", "Makefile")
 
 
 def classes_of(match):
@@ -117,3 +136,21 @@ def test_a_file_of_tests_can_be_moved_to_another_folder():
     """One that finds the repository by counting the folders above it goes on after a move, with a wrong one."""
     counting = r"__file__\)(?:\.resolve\(\))?\.(?:parents\[|parent\.parent)"
     assert files_of_tests_with(counting) == ["tests/source_files.py"]
+
+
+@cache
+def lines_of_packages_and_docs():
+    listed = subprocess.run(
+        ["git", "ls-files", "--", *PACKAGES, "docs", ":(glob)*.md", "Makefile"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    names = [name for name in listed if name.endswith(TEXTS) and (ROOT / name).is_file()]
+    assert len(names) > 500
+    return [(f"{name}:{number}", line) for name in names for number, line in enumerate(text(name).splitlines(), 1)]
+
+
+@pytest.mark.parametrize(("word", "instead"), REPLACED_WORDS.items(), ids=REPLACED_WORDS.values())
+def test_a_word_that_was_replaced_does_not_come_back(word, instead):
+    replaced = re.compile(rf"\b(?:{word})(?!\w)")
+    found = [f"{place}: {line.strip()[:160]}" for place, line in lines_of_packages_and_docs() if replaced.search(line)]
+    assert found == [], f"write: {instead}"

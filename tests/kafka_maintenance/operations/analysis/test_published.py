@@ -66,7 +66,7 @@ def other_output(output, tmp_path):
     return folder
 
 
-def do_after_puts(monkeypatch, count, deed):
+def do_after_puts(monkeypatch, count, act):
     """Does something once in the middle of publishing: after so many objects were written."""
     real, puts = FolderStore.put, []
 
@@ -74,7 +74,7 @@ def do_after_puts(monkeypatch, count, deed):
         real(store, key, data)
         puts.append(key)
         if len(puts) == count:
-            deed()
+            act()
 
     monkeypatch.setattr(FolderStore, "put", put)
 
