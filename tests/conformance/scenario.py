@@ -84,13 +84,13 @@ class World:
         self.cluster.settle()
         self.cluster.create_topics(initial)
         self.cluster.settle()
-        self._remember_office()
+        self._remember_active_controller()
 
     def do(self, step: Document) -> Document:
         for node in self.cluster.nodes.values():
             node.controller.refusals.clear()
         self.cluster.shutdown_replies.clear()
-        self._remember_office()
+        self._remember_active_controller()
         act = getattr(self, f"_do_{step['op']}", None)
         if act is None:
             raise UnsupportedError(f"step {step['op']!r} is not known")
@@ -110,7 +110,7 @@ class World:
             self.cluster.check_rebalance()
             self.cluster.settle()
 
-    def _remember_office(self) -> None:
+    def _remember_active_controller(self) -> None:
         active = self.cluster.active_controller()
         if active is not None:
             self.active_controller = active

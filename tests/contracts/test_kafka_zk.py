@@ -350,7 +350,7 @@ def test_notifications_through_effects(effects, told):
     assert effects.perform(drop) == answers.Done(drop)
 
 
-def test_brokers_and_office_through_effects(world, effects, told):
+def test_brokers_and_active_controller_through_effects(world, effects, told):
     read = e.ReadBrokers()
     assert effects.perform(read) == answers.BrokersRead(read, ())
     epoch = effects.kafka.register_broker(broker(1))

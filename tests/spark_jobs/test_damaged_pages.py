@@ -68,7 +68,7 @@ def test_a_page_that_only_reading_betrays_costs_its_own_cluster_only(spark, tmp_
     assert {row["cluster"] for row in pq.read_table(tmp_path / "out" / "broker_load").to_pylist()} == {"beta"}
 
 
-def test_of_a_night_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_path):
+def test_of_a_date_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_path):
     write(BETA, tmp_path / "store")
     flip(write(replace(BETA, zxid=5000), tmp_path / "store") / "partitions.parquet")
     flip(write(BETA.on(1), tmp_path / "store") / "brokers.parquet")

@@ -203,7 +203,7 @@ def test_a_part_of_the_results_is_all_that_is_described(day, spark, tmp_path, mo
     assert {path.parent.name for path in (tmp_path / "part").glob("*/*.parquet")} == {"growth", "not_analysed"}
 
 
-def test_a_night_without_a_snapshot_names_the_nights_there_are(day):
+def test_a_date_without_a_snapshot_names_the_dates_there_are(day):
     with pytest.raises(BadInputError, match="dates with one are 2026-11-18, 2026-11-19, 2026-11-20"):
         choose(day[0], "2026-01-01")
 
@@ -258,7 +258,7 @@ def test_a_number_that_no_job_can_use_is_refused_before_it_starts(capsys, name, 
     assert f"expected a whole number of at least {least}, found '{number}'" in capsys.readouterr().err
 
 
-def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
+def test_a_folder_that_is_used_again_shows_this_date_only(spark, tmp_path):
     write(replace(ALPHA, queued={}), tmp_path / "store")
     output, only = tmp_path / "out", ("--only", "proposals", "failure_drill")
     run_by_hand(spark, tmp_path / "store", output, *only)

@@ -51,8 +51,8 @@ _DENIED_CODES: Final = frozenset(
     }
 )
 _MISSING_CODES: Final = frozenset({"404", "NoSuchKey", "NotFound"})
-_WEATHER_CODES: Final = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"})
-_WEATHER_STATUSES: Final = frozenset({"429", "500", "502", "503", "504"})
+_TRANSIENT_CODES: Final = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"})
+_TRANSIENT_STATUSES: Final = frozenset({"429", "500", "502", "503", "504"})
 """What passes by itself. 501 (no such feature) and 507 (full) do not."""
 _ATTEMPTS: Final = 4
 _BROKEN_OFF: Final = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
@@ -230,7 +230,7 @@ class S3Store:
             )
         if code in {"BadDigest", "XAmzContentChecksumMismatch"}:
             return ObjectDamagedError(f"object {uri!r} not {action}: its bytes changed on the way ({said}); run again")
-        if code in _WEATHER_CODES or status in _WEATHER_STATUSES:
+        if code in _TRANSIENT_CODES or status in _TRANSIENT_STATUSES:
             return StoreUnreachableError(
                 f"object {uri!r} not {action}: expected an answer, found {code}: {said} again and again; check the store and "
                 "run again"

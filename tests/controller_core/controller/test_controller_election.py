@@ -29,7 +29,7 @@ def vacant(context):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("event", [events.Startup(), events.SessionEstablished(), events.ControllerVanished()])
-def test_a_vacant_office_is_taken_and_the_cluster_read(version, event):
+def test_where_no_controller_is_active_it_becomes_active_and_reads_the_cluster(version, event):
     context = cluster(
         {"t-0": (1, 2), "t-1": (3, 2)},
         live=(1, 2),
@@ -115,7 +115,7 @@ def test_through_2_3_requests_of_before_are_known_before_deletions():
     assert zookeeper.targets is None
 
 
-def test_somebody_is_in_office():
+def test_another_controller_is_active():
     context = cluster({"t-0": (1, 2)})
     found = run(vacant(context), events.Startup(), zookeeper_of(context, controller=7))
     assert found.context.active_controller_id == 7
@@ -170,7 +170,7 @@ def test_a_registration_that_fails_half_way_is_taken_back(version, error):
     assert (found.context.active_controller_id, zookeeper.controller) == (None, None)
 
 
-def test_since_2_1_a_lost_race_took_no_office_that_could_be_given_up():
+def test_since_2_1_a_lost_race_left_no_controller_znode_that_could_be_deleted():
     context = cluster({"t-0": (1, 2)})
     found = run(vacant(context), events.Startup(), Interrupted(found=context, controller=None))
     assert found.refusals[0].kind is RefusalKind.CONTROLLER_MOVED
@@ -194,7 +194,7 @@ READS = [
 
 
 @pytest.mark.parametrize("failing", READS)
-def test_a_failover_that_cannot_read_gives_up_the_office(failing):
+def test_a_failover_that_cannot_read_resigns(failing):
     context = cluster({"t-0": (1, 2)})
     zookeeper = zookeeper_of(context, controller=None, failures={failing: "CONNECTIONLOSS"})
     found = run(vacant(context), events.Startup(), zookeeper)
@@ -241,7 +241,7 @@ def test_one_that_is_out_while_a_broker_bounces_closes_that_channel_too():
 
 
 @pytest.mark.parametrize("event", [events.MoveController(), events.ControllerChanged(), events.ControllerVanished()])
-def test_an_unreadable_office_changes_nothing(event):
+def test_an_unreadable_controller_znode_changes_nothing(event):
     context = cluster({"t-0": (1, 2)})
     zookeeper = zookeeper_of(context, failures={"ReadController": "CONNECTIONLOSS"})
     assert run(context, event, zookeeper).context.active_controller_id == 1
@@ -336,7 +336,7 @@ EVENTS = [
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_who_is_not_in_office_does_nothing(event):
+def test_who_is_not_active_controller_does_nothing(event):
     context = replace(cluster({"t-0": (1, 2)}), active_controller_id=BrokerId(2))
     found = run(context, event)
     assert found.refusals[0].kind is RefusalKind.NOT_ACTIVE

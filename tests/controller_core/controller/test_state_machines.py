@@ -141,7 +141,7 @@ def test_an_unreadable_config_fails_only_its_partitions():
     assert run(context, events.UncleanElectionEnabled("t"), allowed).context.unclean_election_count == 1
 
 
-def test_an_unreadable_config_is_told_though_office_is_lost_in_the_write():
+def test_an_unreadable_config_is_reported_though_another_controller_is_active_by_the_write():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=(2,), states={"t-0": led(1, (1,)), "u-0": led(1, (1, 2))})
     failures = {"ReadTopicConfigs": "NOAUTH", "WritePartitionStates": "CONTROLLER_MOVED"}
     found = run(context, events.UncleanElectionEnabled(), zookeeper_of(context, failures=failures))

@@ -185,7 +185,7 @@ def test_a_request_is_idle_as_long_as_it_is_the_same_and_nothing_of_it_is_begun(
     assert "the controller has taken it up" in str(check(RequestIdle(path=path, czxid=8), begun))
 
 
-def test_nobody_in_office_is_another_controller():
+def test_no_active_controller_is_another_controller():
     condition = ControllerIs(controller_id=BrokerId(1), czxid=5, epoch=3, epoch_version=3)
     assert "found no znode" in str(check(condition, Observation()))
 

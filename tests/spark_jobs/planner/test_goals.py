@@ -61,7 +61,7 @@ def test_leaders_alone_never_asks_a_dead_broker():
     assert 2 not in plan.lists[:, 0].tolist()
 
 
-def test_a_replaced_broker_hands_everything_to_its_heir_and_nobody_else_moves():
+def test_a_replaced_broker_hands_everything_to_its_replacement_and_nobody_else_moves():
     state = cluster([[0, 1], [1, 2], [2, 0], [0, 2]], brokers=4)
     plan = optimal_plan(state, Goals(replace={0: 3}))
     assert plan.reassignment_json()["partitions"] == [
@@ -318,7 +318,7 @@ def test_an_impossible_goal_says_why(goals, error, said):
         optimal_plan(cluster([[0, 1], [1, 2], [2, 0]], brokers=4), goals)
 
 
-def test_an_heir_in_another_rack_is_named_with_its_partitions():
+def test_a_replacement_broker_in_another_rack_is_named_with_its_partitions():
     state = cluster([[0, 1], [0, 1]], brokers=4, racks=["a", "b", "a", "b"])
     with pytest.raises(
         ImpossibleGoalError,
@@ -327,6 +327,6 @@ def test_an_heir_in_another_rack_is_named_with_its_partitions():
         optimal_plan(state, Goals(replace={0: 3}))
 
 
-def test_an_heir_shared_by_two_brokers_gets_what_both_hold():
+def test_a_replacement_of_two_brokers_gets_what_both_hold():
     plan = optimal_plan(cluster([[0, 2], [1, 2]], brokers=4), Goals(replace={0: 3, 1: 3}))
     assert plan.lists.tolist() == [[3, 2], [3, 2]]

@@ -68,7 +68,7 @@ def test_waves_and_rollback_are_written(plan, tmp_path):
     assert all(row["replicas"] == [1, 2, 3] for row in json.loads((tmp_path / "back.json").read_text())["partitions"])
 
 
-def test_an_heir_gets_all_of_a_broker(plan):
+def test_a_replacement_broker_gets_all_of_a_broker(plan):
     status, out, _ = plan(STATE, "--replace", "1=4")
     assert status == 0
     assert {tuple(row["replicas"]) for row in json.loads(out.read_text())["partitions"]} == {(4, 2, 3)}

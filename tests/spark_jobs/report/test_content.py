@@ -16,7 +16,7 @@ from spark_jobs.report import content, numbers
 from tests.spark_jobs.worlds import DAY, World, published
 
 
-def test_a_cluster_that_is_missing_is_named_however_many_nights_others_lack():
+def test_a_cluster_that_is_missing_is_named_however_many_dates_others_lack():
     problem = {"snapshot_id": "s", "stage": stored.HISTORY, "reason": "damaged"}
     gaps = [{**problem, "cluster": f"c{number // 2:02}"} for number in range(50)]
     missed = [{**problem, "cluster": f"z{number:02}", "stage": "fetch"} for number in range(30)]

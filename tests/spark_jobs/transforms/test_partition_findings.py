@@ -117,7 +117,7 @@ def test_a_finding_has_a_cause_only_where_that_is_enough(spark):
     assert {key: found[key] for key in expected} == expected
 
 
-def test_a_reassignment_that_has_not_moved_since_last_night_is_stuck(spark):
+def test_a_reassignment_that_has_not_moved_since_the_date_before_is_stuck(spark):
     rows = (("t", 0, (1, 2, 3), 1, (1, 2), (3,), (2,)), ("t", 1, (1, 2), 1, (1, 2)))
     moved = (("t", 0, (1, 2, 4), 1, (1, 2), (4,), (2,)), rows[1])
     current = frame(spark, "partitions", World(partitions=rows))

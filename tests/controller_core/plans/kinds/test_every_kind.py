@@ -38,7 +38,7 @@ def test_every_kind_has_a_record_that_fits_its_plans(kind):
         pytest.param(lambda seen_: drain_plan(seen_, ORIGIN, now_ms=0), id="drain"),
     ],
 )
-def test_where_nobody_rules_nothing_is_planned(make):
+def test_where_no_controller_is_active_nothing_is_planned(make):
     made = make(seen(active_controller=None))
     assert isinstance(made, Refused)
     assert "an active controller" in str(made.reasons[0])

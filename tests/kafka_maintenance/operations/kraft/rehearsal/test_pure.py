@@ -294,7 +294,7 @@ class SlowController:
         return state
 
 
-def test_a_controller_that_has_not_begun_to_rule_does_not_hang():
+def test_a_controller_that_is_not_active_yet_does_not_hang():
     nobody = SimpleNamespace(all_registered=True, refused={})
     late = [("UNINITIALIZED", False)] * 3 + [(DUAL_WRITE, True)]
     assert await_end(SlowController(*late), nobody, quiet_s=0.0) is End.DUAL_WRITE
