@@ -1,14 +1,20 @@
 """The daily proposal of one snapshot equals the plain planner's plan, and says why it moves what it moves."""
 
 import json
+from collections import defaultdict
 
 import pyarrow as pa
 import pytest
 
+from controller_core.adapters.object_store.open import MemoryStore
+from kafka_maintenance.operations.plans.reassignment import plan_reassignment
+from kafka_maintenance.operations.plans.store import read_plan
 from spark_jobs.on_core.bridge import SnapshotRows
 from spark_jobs.on_core.proposals import cluster_state, propose
 from spark_jobs.planner.goals import Goals, Tolerance
 from spark_jobs.planner.planning import optimal_plan
+from tests.kafka_maintenance.kafka_world import KafkaWorld
+from tests.kafka_maintenance.operations.plans.made import plan_of
 from tests.spark_jobs.planner.clusters import KINDS, cluster, of_kind
 
 FACTS = {
@@ -56,6 +62,32 @@ def test_a_proposal_is_the_plain_planners_plan(kind, racks):
     assert json.loads(found["plan"]) == plain.reassignment_json()
     assert json.loads(found["certificate"]) == plain.certificate_json()
     assert (found["moves"], found["moves_lower_bound"]) == (plain.moves, plain.moves_bound)
+
+
+def world_of(state):
+    """A cluster in memory as `state` has it; every replica is in sync."""
+    world, rows = KafkaWorld(), defaultdict(list)
+    for broker, rack, live in zip(state.broker_ids.tolist(), state.rack, state.live, strict=True):
+        if live:
+            world.broker(broker, state.rack_names[rack] or None)
+    world.elect(int(state.broker_ids[0]))
+    for topic, leader, replicas in zip(state.topic, state.leader, state.replicas, strict=True):
+        ids = tuple(state.ids(replicas))
+        rows[state.topics[topic]].append((ids, int(leader), ids))
+    for topic, partitions in rows.items():
+        world.topic(topic, *partitions)
+    return world
+
+
+@pytest.mark.parametrize("kind", ["grow", "skewed", "rack broken"])
+@pytest.mark.parametrize("racks", [1, 3])
+def test_the_plan_that_is_stored_moves_what_the_proposal_shows(kind, racks):
+    state, store = of_kind(kind, racks=racks), MemoryStore()
+    shown = json.loads(proposal(state)["plan"])["partitions"]
+    stored = read_plan(store, plan_of(plan_reassignment, world_of(state), store).uri)
+    targets = [target for effect in stored.effects for target in effect.targets]
+    asked = {tuple(target.partition): list(target.replicas) for target in targets}  # the last wave of each
+    assert asked == {(each["topic"], each["partition"]): each["replicas"] for each in shown}
 
 
 def test_nothing_is_proposed_once_a_migration_to_kraft_has_begun():
