@@ -93,6 +93,12 @@ def test_recorded_classes_are_named_to_jobs_on_a_local_master(tmp_path, monkeypa
     assert (named in java_options()) == (master == "local[2]")
 
 
+def test_a_folder_with_a_comma_is_told_and_not_made(tmp_path):
+    with pytest.raises(SparkJobError, match=r"without a comma, .*name another"):
+        submit_arguments("nightly_analysis", [], work_folder=tmp_path / "a,b")
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_unknown_job_is_told(tmp_path):
     with pytest.raises(SparkJobError, match="name a job that exists"):
         submit_arguments("nightly_dance", [], work_folder=tmp_path)

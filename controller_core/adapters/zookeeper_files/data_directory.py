@@ -71,15 +71,21 @@ class DataDirectory:
             log_folder: `dataLogDir`, where the server has one.
 
         Raises:
-            ZooKeeperFileError: there is no such folder or no snapshot file in it, or a log is none.
+            ZooKeeperFileError: there is no such folder or no snapshot file in it, no log in `log_folder`, or a log is none.
             OSError: they cannot be read.
         """
         self.folder = folder
         self._snapshots = [_Candidate(each.zxid, each.path) for each in _numbered(folder, "snapshot")]
         self._logs = _numbered(log_folder or folder, "log")
+        if log_folder is not None and not self._logs:
+            raise ZooKeeperFileError(
+                f"logs of {str(log_folder)!r} not read: expected files log.N in it, or in version-2 below it, found none; name the server's dataLogDir"
+            )
         self.zxids = array("q")
         self.clocks_ms = array("q")
         self.notes: list[str] = []
+        if not self._logs:
+            self.notes.append("no file log.N is there: what was written after the newest snapshot file is not known")
         self._read_index()
         if self.zxids and self.zxids[0] == 1 and not any(each.zxid == 0 for each in self._snapshots):
             self._snapshots.insert(0, _Candidate(0, None))  # a server before 3.5 writes no file of its empty tree
@@ -297,7 +303,13 @@ def _numbered(folder: Path, prefix: str) -> list[_Numbered]:
         raise ZooKeeperFileError(
             f"{str(folder)!r} not read: expected a folder of a ZooKeeper server, found none; correct the path"
         )
-    for path in sorted((below if below.is_dir() else folder).iterdir()):
+    try:
+        paths = sorted((below if below.is_dir() else folder).iterdir())
+    except OSError as error:
+        raise ZooKeeperFileError(
+            f"{str(folder)!r} not read: {error.strerror}; read it as a user who may, or name a copy of it"
+        ) from error
+    for path in paths:
         name, _, rest = path.name.partition(".")
         if name == prefix and path.is_file():
             try:

@@ -124,7 +124,7 @@ def _folder(given: Path | None) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="kafka-maintenance-"))
     try:
         yield folder
-    except BaseException:
+    except Exception:
         for each in folder.iterdir():
             if each.is_dir():
                 shutil.rmtree(each)
@@ -132,6 +132,9 @@ def _folder(given: Path | None) -> Iterator[Path]:
                 each.unlink()
         with suppress(OSError):  # the log is in it
             folder.rmdir()
+        raise
+    except BaseException:
+        shutil.rmtree(folder)
         raise
     shutil.rmtree(folder)
 

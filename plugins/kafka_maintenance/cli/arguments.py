@@ -158,8 +158,7 @@ def add_zookeeper_arguments(parser: argparse.ArgumentParser, *, required: bool =
     parser.add_argument(
         "--zookeeper-scheme",
         choices=("digest", "sasl", "kerberos"),
-        default="sasl",
-        help="how to log in (default: %(default)s); of kerberos the user is the principal, and there is no password",
+        help="how to log in (default: sasl); of kerberos the user is the principal, and there is no password",
     )
     parser.add_argument("--zookeeper-tls", action="store_true", help="TLS; any of the following asks for it, too")
     parser.add_argument("--zookeeper-ca", metavar="FILE", help="authorities as PEM (default: those of the system)")
@@ -245,8 +244,24 @@ def not_yet_approved(arguments: argparse.Namespace, hint: str) -> ExitStatus:
     return ExitStatus.REFUSED
 
 
+def require_zookeeper(arguments: argparse.Namespace) -> None:
+    """Refuses a login or TLS for a ZooKeeper that is not named.
+
+    Raises:
+        BadInputError: they would have no effect.
+    """
+    if not arguments.zookeeper and (arguments.zookeeper_user or arguments.zookeeper_scheme or _tls(arguments)):
+        raise BadInputError(
+            "--zookeeper-… without --zookeeper would have no effect; give the address, or leave them out"
+        )
+
+
 def _auth(arguments: argparse.Namespace) -> ZooKeeperAuth | None:
     if not arguments.zookeeper_user:
+        if arguments.zookeeper_scheme:
+            raise BadInputError(
+                f"nobody logged in: --zookeeper-scheme {arguments.zookeeper_scheme} needs --zookeeper-user; give them together"
+            )
         return None
     if arguments.zookeeper_scheme == "kerberos":
         return ZooKeeperAuth(scheme="kerberos", username=arguments.zookeeper_user)
@@ -295,7 +310,7 @@ def address_of(arguments: argparse.Namespace) -> ClusterAddress:
     """The cluster that `add_zookeeper_arguments` names.
 
     Raises:
-        BadInputError: a user without a password.
+        BadInputError: a user without a password, or a scheme without a user.
     """
     return ClusterAddress(arguments.zookeeper, _auth(arguments), _tls(arguments))
 

@@ -14,6 +14,7 @@ from kafka_maintenance.cli.arguments import (
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
+    require_zookeeper,
     show,
     store_of,
     stored_address,
@@ -65,6 +66,7 @@ def _diff(arguments: argparse.Namespace) -> int:
         raise BadInputError(
             "nothing compared: give a second snapshot, or --zookeeper for the living cluster; one of both"
         )
+    require_zookeeper(arguments)
     first = find_snapshot(store, arguments.before, arguments.cluster)
     with Bars("diff") as bars:
         if arguments.after:
@@ -109,6 +111,10 @@ def _blame(arguments: argparse.Namespace) -> int:
         )
     if arguments.zookeeper_data:
         return _blame_files(arguments)
+    if arguments.log_dir or arguments.chroot:
+        raise BadInputError(
+            "history not looked for: --log-dir and --chroot are for --zookeeper-data, and would have no effect; leave them out"
+        )
     from kafka_maintenance.operations.snapshots import blame as operation
 
     if not arguments.store:

@@ -52,7 +52,9 @@ def install(folder: Path, *, dry_run: bool = False) -> tuple[list[str], list[str
             Or a file cannot be written: those before it are, and running again writes all.
     """
     wanted = {f"kafka_maintenance_{name}.py": _stub(name) for name in _dag_modules()}
-    if not folder.is_dir():
+    with writing(folder):
+        there = folder.is_dir()  # a name that is too long raises
+    if not there:
         raise BadInputError(
             f"DAG files not written: expected a folder, found none at {folder}; create it or name another"
         )

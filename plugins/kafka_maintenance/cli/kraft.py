@@ -17,7 +17,7 @@ from kafka_maintenance.cli.arguments import (
     add_zookeeper_arguments,
     address_of,
     approver_of,
-    client_settings_of,
+    brokers_named,
     done,
     positive,
     show,
@@ -194,14 +194,6 @@ def _add_broker_arguments(command: Any) -> None:
     add_client_settings_argument(command)
 
 
-def _brokers_asked(arguments: argparse.Namespace) -> Any:
-    """The brokers that the arguments name; None where they name none."""
-    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
-
-    servers = arguments.bootstrap_servers
-    return BrokersAsked(servers, client_settings_of(arguments.client_settings)) if servers else None
-
-
 def _add_snapshot_arguments(command: Any) -> None:
     command.add_argument(
         "snapshot",
@@ -248,7 +240,7 @@ def _readiness(arguments: argparse.Namespace) -> int:
     )
 
     certificate, tree = _certified(arguments)
-    brokers = _brokers_asked(arguments)
+    brokers = brokers_named(arguments)
     if brokers is not None:
         certificate = with_answers(certificate, tree, ask_brokers(brokers, datetime.now(UTC)))
     text, document = certificate_text(certificate, datetime.now(UTC)), certificate_json(certificate)
@@ -318,7 +310,7 @@ def _rehearse(arguments: argparse.Namespace) -> int:
             quorum,
             key_file=arguments.key_file,
             fix=arguments.fix,
-            brokers=_brokers_asked(arguments),
+            brokers=brokers_named(arguments),
             real=real if arguments.with_brokers else None,
         )
     tell(f"kept as {keep_rehearsal(store, rehearsal, datetime.now(UTC))}")
@@ -374,7 +366,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     since = _tree(arguments, arguments.since_snapshot)[1] if arguments.since_snapshot else None
     address = address_of(arguments)
     pause_s = max(arguments.pause_s, 5)
-    brokers = _brokers_asked(arguments)
+    brokers = brokers_named(arguments)
     ask = None if brokers is None else lambda: ask_topics(brokers)
     shown = None
     for judgement in watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(pause_s), log, since, ask):

@@ -3,14 +3,15 @@
 import argparse
 from typing import Any
 
+from controller_core.znodes.json_text import INT_MAX
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_json_argument,
     add_zookeeper_arguments,
     address_of,
-    natural,
     show,
     tell,
+    whole_number,
 )
 
 
@@ -34,7 +35,7 @@ def add_parsers(commands: Any) -> None:
     command.add_argument(
         "--controller-id",
         metavar="ID",
-        type=natural,
+        type=whole_number(0, INT_MAX),
         default=1000,
         help="ours, which no broker has (default: %(default)s)",
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kafka_maintenance.cli.arguments import STORE_VARIABLE, ExitStatus, add_json_argument, positive, show, tell
+from kafka_maintenance.cli.arguments import STORE_VARIABLE, ExitStatus, add_json_argument, show, tell, whole_number
 
 
 def add_parsers(commands: Any) -> None:
@@ -35,7 +35,7 @@ def add_parsers(commands: Any) -> None:
             action.add_argument(
                 "--brokers",
                 metavar="N",
-                type=positive,
+                type=whole_number(1, 100),
                 default=3,
                 help="how many, in three racks (default: %(default)s)",
             )

@@ -20,8 +20,17 @@ def add_parsers(commands: Any) -> None:
 
 
 def _make(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.tasks.pools import make_missing_pools, require_tables
+    from kafka_maintenance.operations.errors import OperationError
 
+    try:
+        from kafka_maintenance.tasks.pools import make_missing_pools, require_tables
+    except (
+        Exception
+    ) as error:  # Airflow reads its settings while it is imported, and says of a wrong one what Python says
+        raise OperationError(
+            f"pools not made: expected an Airflow that loads with its settings, found {error!r}; correct AIRFLOW__DATABASE__SQL_ALCHEMY_CONN or "
+            "airflow.cfg until `airflow db check` succeeds"
+        ) from error
     require_tables()
     made = make_missing_pools()
     show(arguments, "\n".join(f"made {name}" for name in made) or "every pool is there", {"made": list(made)})

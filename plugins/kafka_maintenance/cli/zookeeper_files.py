@@ -193,9 +193,9 @@ def moment(text: str) -> datetime:
     """A time, of UTC where it names no zone."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"expected a time such as 2026-11-20T02:00, found {text!r}") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def zxid(text: str) -> int:

@@ -139,7 +139,7 @@ def read_records(folder: Path) -> list[ProcessRecord]:
         return [ProcessRecord(**row) for row in json.loads(path.read_text())]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OSError) as error:
         raise LocalStackError(
             f"reading which processes a local stack has: expected records in {path}, found something else ({error});"
             " name the stack's own folder, or end its processes by hand and delete the file"

@@ -159,9 +159,14 @@ def submit_arguments(
         row_count: rows that the job will read, where known; few rows on a local master start a leaner JVM.
 
     Raises:
-        SparkJobError: there is no such job.
+        SparkJobError: there is no such job, or Spark would take the folder for a list of several.
     """
     settings = settings or SparkSettings()
+    if "," in str(work_folder.absolute()):
+        raise SparkJobError(
+            f"Spark job {job!r} not started: expected a folder for its files without a comma, which separates folders for Spark, found {work_folder.absolute()}; "
+            "name another"
+        )
     application = Path(spark_jobs.__path__[0]) / f"{job}.py"
     if not application.is_file():
         raise SparkJobError(f"Spark job {job!r} not started: expected the file {application}; name a job that exists")

@@ -129,7 +129,8 @@ def require_tables() -> None:
     try:
         found = (not file or Path(file).exists()) and inspect(engine).has_table(Pool.__tablename__)
     except SQLAlchemyError as error:
-        raise OperationError(f"pools not made: {engine.url!r} does not answer: {error}; check the address") from error
+        said = " ".join(str(error).split())
+        raise OperationError(f"pools not made: {engine.url!r} does not answer: {said}; check the address") from error
     if not found:
         raise OperationError(
             f"pools not made: expected the tables of Airflow in {engine.url!r}, found none; run `airflow db migrate`, or this command "

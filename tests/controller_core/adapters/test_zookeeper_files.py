@@ -1,7 +1,9 @@
 """Files of a ZooKeeper server that no server of today writes, or that are damaged: made here byte by byte."""
 
+import errno
 import struct
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -242,6 +244,29 @@ def test_what_is_no_data_directory_is_named(tmp_path, there):
         (tmp_path / "data").mkdir()
     with pytest.raises(ZooKeeperFileError, match="data"):
         DataDirectory(tmp_path / "data")
+
+
+def test_a_folder_of_logs_without_a_log_is_named_and_a_server_without_one_is_told(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(
+        ZooKeeperFileError, match=r"empty' not read: expected files log\.N .*name the server's dataLogDir"
+    ):
+        DataDirectory(folder, tmp_path / "empty")
+    assert DataDirectory(folder).notes == []
+    for path in folder.rglob("log.*"):
+        path.unlink()
+    assert DataDirectory(folder).notes == [
+        "no file log.N is there: what was written after the newest snapshot file is not known"
+    ]
+
+
+def test_a_folder_that_may_not_be_read_is_named(folder, monkeypatch):
+    def refused(_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(ZooKeeperFileError, match="not read: Permission denied; read it as a user who may"):
+        DataDirectory(folder)
 
 
 def test_the_digest_leaves_zookeepers_own_tree_out():

@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,10 +18,12 @@ import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
 from kafka_maintenance import __version__
+from kafka_maintenance.cli import analyse
 from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE, STORE_VARIABLE
 from kafka_maintenance.cli.main import parser
 from kafka_maintenance.demo import stack
 from kafka_maintenance.demo.sample_history import RECORDED
+from kafka_maintenance.operations.analysis.run import LOG
 from kafka_maintenance.operations.plans import elections
 from kafka_maintenance.operations.plans.store import StoredPlan
 from kafka_maintenance.servers.ports import free_port
@@ -62,6 +65,12 @@ def test_version(capsys):
         pytest.param(["snapshots", "list", "--store", "s", "--date", "2026-3-1"], id="a date that no key has"),
         pytest.param(["snapshots", "fetch", "newest", "--store", "s", "--output", ""], id="a variable that nobody set"),
         pytest.param(["executions", "list", "--store", " "], id="a store of blanks"),
+        pytest.param(["lab", "--zookeeper", "z", "--controller-id", "3000000000"], id="a broker id beyond Kafka's"),
+        pytest.param(["stack", "up", "--brokers", "101"], id="more brokers than a machine runs"),
+        pytest.param(
+            ["import", "d", "--store", "s", "--cluster", "c", "--at", "0001-01-01T00:00+14:00"],
+            id="a time before the first year",
+        ),
         pytest.param(["blame", "", "--cluster", "c", "--store", "s"], id="an empty subject"),
         pytest.param(["query", "SELECT 1", "--store", "s", "--rows-max", "0"], id="no rows"),
         pytest.param(
@@ -173,6 +182,11 @@ def test_a_user_needs_a_password_in_the_environment(capsys, monkeypatch):
     assert f"expected a password in ${PASSWORD_VARIABLE}" in err
 
 
+def test_a_way_to_log_in_needs_a_user(capsys):
+    status, _, err = run(capsys, "drain", "--zookeeper", "127.0.0.1:1", "--zookeeper-scheme", "kerberos")
+    assert (status, "--zookeeper-scheme kerberos needs --zookeeper-user; give them together" in err) == (2, True)
+
+
 def test_manifest_and_live_cluster_exclude_each_other(capsys, tmp_path):
     source = ("--snapshot", "x", "--zookeeper", "y")
     status, _, err = run(capsys, "plan", "elections", "--cluster", "c", "--store", str(tmp_path), *source)
@@ -209,6 +223,29 @@ def test_a_folder_without_a_stack_is_down(capsys, tmp_path):
     status, out, _ = run(capsys, "stack", "status", "--folder", str(tmp_path), "--json")
     assert (status, json.loads(out)["state"]) == (0, "down")
     assert run(capsys, "stack", "down", "--folder", str(tmp_path))[0] == 0
+
+
+def test_a_folder_whose_name_is_too_long_for_the_system_is_named(capsys):
+    status, _, err = run(capsys, "stack", "status", "--folder", "x" * 300)
+    assert (status, "expected records in /" in err, "name the stack's own folder" in err) == (3, True, True)
+
+
+def test_an_airflow_that_does_not_load_makes_no_pools_and_says_what_to_correct(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kafka_maintenance.tasks.pools", None)
+    status, _, err = run(capsys, "make-pools")
+    assert (status, err.count("\n")) == (3, 1)
+    assert "expected an Airflow that loads with its settings, found ModuleNotFoundError" in err
+    assert "until `airflow db check` succeeds" in err
+
+
+def test_of_an_interrupted_analysis_nothing_stays_and_of_a_failed_one_the_log(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for raised, left in ((KeyboardInterrupt, []), (ValueError, [LOG])):
+        with pytest.raises(raised), analyse._folder(None) as folder:
+            (folder / "input").mkdir()
+            (folder / LOG).touch()
+            raise raised
+        assert [path.name for path in tmp_path.glob("*/*")] == left
 
 
 def test_a_stack_is_told_in_lines_that_can_be_copied(capsys, monkeypatch, tmp_path):

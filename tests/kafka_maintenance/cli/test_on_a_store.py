@@ -95,6 +95,22 @@ def test_a_dry_run_does_not_say_that_it_was_done(capsys, places, line):
         pytest.param(
             "snapshots show s3://other/v1/cluster=c/date=d/snap=s", "name its store (--store)", id="another store's"
         ),
+        pytest.param("diff newest newest --zookeeper-tls", "would have no effect", id="TLS of no ZooKeeper"),
+        pytest.param("diff newest newest --zookeeper-user u", "would have no effect", id="a login of no ZooKeeper"),
+        pytest.param(
+            "blame t --cluster sample-history --log-dir /x", "are for --zookeeper-data", id="logs of no server"
+        ),
+        pytest.param(
+            "blame t --cluster sample-history --chroot /x", "are for --zookeeper-data", id="a tree of no server"
+        ),
+        pytest.param(
+            "kraft readiness --client-settings /x", "for --bootstrap-servers, which is missing", id="of no brokers"
+        ),
+        pytest.param(
+            "analyse --dry-run --clusters sample-history --history-days 99999",
+            "dates, found 99999; correct the number",
+            id="more dates than are read",
+        ),
         pytest.param("snapshots copy --to s3:///kafka", "not opened: expected s3://bucket", id="no bucket"),
         pytest.param("snapshots copy --to ftp://host/kafka", "not opened: expected a folder", id="no store"),
     ],

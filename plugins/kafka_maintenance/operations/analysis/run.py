@@ -96,7 +96,7 @@ def stage(
         date whose place an older one took.
 
     Raises:
-        BadInputError: nothing was chosen, `history_days` is invalid, or `folder/output` holds somebody's files.
+        BadInputError: nothing was chosen, `history_days` is invalid, or `folder` holds somebody's files.
         ObjectMissingError: a chosen manifest is not there.
         OSError: `folder` takes no more; a task is tried again after it.
     """
@@ -117,6 +117,7 @@ def stage(
     slim = [each for each in earlier if each.uri not in whole]
     unpublished = _unpublished(store, run_id) if in_place else None
     with _writing_below(folder):
+        _empty(folder)
         compacts, covered = _compact(store, slim, folder, unpublished)
         wanted = [each for each in (*earlier, *chosen) if each.uri not in covered]
         if unpublished is not None:
@@ -126,7 +127,6 @@ def stage(
             verified = []
         else:
             output = str(folder / _OUTPUT)
-            _empty(folder / _OUTPUT)
             tables = {uri: tuple(TABLES) for uri in whole} | {each.uri: (*TABLES, RAW) for each in chosen}
             inputs, unfetched = _fetched_inputs(store, wanted, tables, folder / "input")
             problems += unfetched
@@ -323,18 +323,20 @@ def _compact(
     }, frozenset(manifest.uri for manifest in held)
 
 
-def _empty(output: Path) -> None:
+def _empty(folder: Path) -> None:
     """The job's local output folder, made anew: `publish` would take what an earlier job left there for this one's.
 
     Raises:
-        BadInputError: it holds files and lacks our mark, so somebody else made them.
+        BadInputError: the folder holds files and no output with our mark, so somebody else made them.
     """
-    if holds_foreign_files(output, _MARK):
+    if holds_foreign_files(folder, f"{_OUTPUT}/{_MARK}"):
         raise BadInputError(
-            f"{output} not emptied for a new analysis: expected what an earlier one left, with the file {_MARK}, found files "
-            "without it; name another folder, or move them away"
+            f"{folder} not taken for a new analysis: expected an empty folder, or what an earlier one left, with the file {_OUTPUT}/{_MARK}, found "
+            "files without it; name another folder, or move them away"
         )
-    make_anew(output, _MARK, "Results of kafka-maintenance: the next analysis that uses this folder removes them.\n")
+    make_anew(
+        folder / _OUTPUT, _MARK, "Results of kafka-maintenance: the next analysis that uses this folder removes them.\n"
+    )
 
 
 def _unpublished(store: ObjectStore, run_id: str) -> str:

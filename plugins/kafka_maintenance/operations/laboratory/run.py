@@ -13,6 +13,7 @@ from controller_core.model.partitions import BrokerId
 from controller_core.model.words import first_names
 from controller_core.ports.zookeeper import ZooKeeper
 from controller_core.runtime.laboratory import LaboratoryController, is_loopback
+from controller_core.znodes.paths import broker_path
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.errors import NotFinishedError, RefusedError, listed
 
@@ -55,7 +56,7 @@ def run_laboratory(
         tell: told the banner, then each line of the state-change log.
 
     Raises:
-        RefusedError: anything but loopback and a throw-away tree.
+        RefusedError: anything but loopback and a throw-away tree, or a controller id that is taken.
         NotFinishedError: the controller ended with an error.
         ZooKeeperUnreachableError: nobody answers.
     """
@@ -63,6 +64,11 @@ def run_laboratory(
     dialect = dialect_for(kafka_version, protocol)
     with address.session(session_timeout_s=_SESSION_S, create_chroot=True) as session:
         begin_tree(session, address)
+        if session.exists(broker_path(controller_id)) is not None:
+            raise RefusedError(
+                f"laboratory on {address} not started: expected nobody at {broker_path(controller_id)}, found a broker, or a laboratory whose session "
+                "is not over yet; name another --controller-id, or wait"
+            )
         tell(BANNER)
         told = 0
         config = ControllerConfig(controller_id=BrokerId(controller_id), auto_leader_rebalance=False)

@@ -100,10 +100,9 @@ def choose(
         BadInputError: no cluster has a snapshot of that date that can be used (says why, and names the dates there are);
             `history_days` is invalid.
     """
-    places = None
+    places, first = None, _first_of(day, history_days)
     if clusters is None:
         places = {place_of(key) for key in manifest_keys(store)}
-        first = _first_of(day, history_days)
         clusters = sorted({cluster for cluster, stored in places if first <= stored <= str(day)})
     snapshots, errors = snapshots_of_date(store, clusters, day)
     missing = {name: str(error) for name, error in errors.items()}

@@ -84,6 +84,16 @@ def test_it_becomes_the_controller_until_it_is_told_to_end(lab):
 
 
 @pytest.mark.services
+def test_an_id_that_somebody_has_is_refused(lab, chroot, capsys):
+    session, _ = lab
+    session.create(MARKER)
+    session.create("/brokers/ids/1000", world.broker(1000), ephemeral=True, make_parents=True)
+    assert main(["lab", "--zookeeper", chroot]) == 1
+    assert "expected nobody at /brokers/ids/1000, found a broker" in capsys.readouterr().err
+    assert session.exists("/controller") is None
+
+
+@pytest.mark.services
 def test_a_broker_elsewhere_ends_it(lab):
     session, start = lab
     process = start()

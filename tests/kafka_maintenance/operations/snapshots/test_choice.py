@@ -264,18 +264,22 @@ def test_a_folder_that_is_used_again_gives_the_job_nothing_of_the_time_before(st
     assert (staged.output, stale.parent.exists()) == (before.output, False)
 
 
-def test_an_output_folder_with_somebodys_files_is_refused_and_stays(store, tmp_path):
-    own = tmp_path / "output" / "summary.json"
-    own.parent.mkdir()
+@pytest.mark.parametrize("name", ["output/summary.json", "settings.json"])
+def test_a_folder_with_somebodys_files_is_refused_and_stays(store, tmp_path, name):
+    own = tmp_path / name
+    own.parent.mkdir(exist_ok=True)
     own.write_text("my own")
     with pytest.raises(BadInputError, match="name another folder"):
         analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [own]
     assert own.read_text() == "my own"
 
 
 @pytest.mark.parametrize("taken", ["input", "compact.json"])
 def test_a_folder_that_takes_no_more_is_named(store, tmp_path, taken):
     """Else the message would be the system's alone, which leaves open whether it is the store's disk that is full."""
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output" / ".kafka-maintenance").touch()
     (tmp_path / taken).touch() if taken == "input" else (tmp_path / taken).mkdir()
     with pytest.raises(OSError, match=f"not written below {tmp_path}, a folder of this machine.*make room"):
         analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r")
