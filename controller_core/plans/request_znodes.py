@@ -112,6 +112,45 @@ def may_be_asked_twice(request: Request) -> bool:
             assert_never(request)
 
 
+def named_once(request: Request) -> tuple[object, ...]:
+    """What `request` names that no other request of its plan may name; a partition may move again in a later wave."""
+    match request:
+        case CreatePreferredReplicaElection(partitions=partitions):
+            return partitions
+        case CreateDeleteTopic(topic=topic):
+            return (topic,)
+        case DeleteController() | MoveLeaders():
+            return (request_path(request),)
+        case CreateReassignPartitions():
+            return ()
+        case _:
+            assert_never(request)
+
+
+def request_targets(request: Request) -> tuple[Target, ...]:
+    """The replica lists that `request` asks for: data is copied to whom they add."""
+    match request:
+        case CreateReassignPartitions(targets=targets):
+            return targets
+        case CreatePreferredReplicaElection() | CreateDeleteTopic() | DeleteController() | MoveLeaders():
+            return ()
+        case _:
+            assert_never(request)
+
+
+def request_brokers(request: Request) -> frozenset[BrokerId]:
+    """The brokers that `request` names as those that get replicas or leaders; an election names none."""
+    match request:
+        case CreateReassignPartitions(targets=targets):
+            return frozenset(broker for target in targets for broker in target.replicas)
+        case MoveLeaders(moves=moves):
+            return frozenset(move.leader for move in moves)
+        case CreatePreferredReplicaElection() | CreateDeleteTopic() | DeleteController():
+            return frozenset()
+        case _:
+            assert_never(request)
+
+
 def request_path(request: Request) -> str:
     """The znode that `request` creates, deletes or takes, relative to the cluster's chroot."""
     match request:

@@ -19,7 +19,7 @@ from controller_core.admin.throttles import (
 )
 from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import PlanStep
-from controller_core.plans.request_znodes import CreateReassignPartitions
+from controller_core.plans.request_znodes import request_targets
 from controller_core.plans.rules import ThrottleBand
 
 Overrides = Mapping[str, str]
@@ -46,8 +46,7 @@ def step_throttle(step: PlanStep, bytes_per_s: int) -> dict[str, dict[str, str]]
     proposed = {
         target.partition: target.replicas
         for effect in step.effects
-        if isinstance(effect, CreateReassignPartitions)
-        for target in effect.targets
+        for target in request_targets(effect)
         if target.partition in current and not set(target.replicas) <= set(current[target.partition])
     }
     moves = move_map({}, proposed, current)

@@ -44,6 +44,8 @@ from controller_core.plans.request_znodes import (
     DeleteController,
     MoveLeaders,
     Request,
+    named_once,
+    request_brokers,
     request_data,
     request_path,
 )
@@ -90,7 +92,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     registered = {
         broker for each in plan.expectations if isinstance(each, BrokersRegistered) for broker in each.brokers
     }
-    unregistered = {broker for effect in plan.effects for broker in _brokers(effect)} - registered
+    unregistered = {broker for effect in plan.effects for broker in request_brokers(effect)} - registered
     if unregistered:
         yield f"no expectation that the brokers {_shown(sorted(unregistered))} are registered"
     rates = rates_of(plan.rules.throttle_bytes_per_s)
@@ -98,7 +100,8 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield from (f"step {number}: {problem}" for problem in _of_step(plan.kind, step))
         if rates:
             yield from (f"step {number}: {problem}" for problem in _of_throttle(step, rates[-1]))
-    again = [name for name, count in Counter(_once_in_a_plan(plan)).items() if count > 1]
+    named_by_all = Counter(name for effect in plan.effects for name in named_once(effect))
+    again = [name for name, count in named_by_all.items() if count > 1]
     if again:
         yield f"{_shown(again)} more than once"
     if plan.rollback.steps and plan.kind is not PlanKind.REASSIGN_PARTITIONS:
@@ -267,25 +270,6 @@ def _no_topics(names: Iterable[str]) -> Iterator[str]:
     for name in sorted(names):
         if not is_topic_name(name):
             yield f"{_shown([name])}, which is no name of a topic"
-
-
-def _once_in_a_plan(plan: Plan) -> Iterator[object]:
-    """What no two steps may ask for; a partition may move again in a later wave."""
-    for effect in plan.effects:
-        if isinstance(effect, CreatePreferredReplicaElection):
-            yield from effect.partitions
-        elif isinstance(effect, CreateDeleteTopic):
-            yield effect.topic
-        elif isinstance(effect, DeleteController | MoveLeaders):
-            yield request_path(effect)
-
-
-def _brokers(effect: Request) -> Iterator[BrokerId]:
-    if isinstance(effect, CreateReassignPartitions):
-        for target in effect.targets:
-            yield from target.replicas
-    elif isinstance(effect, MoveLeaders):
-        yield from (move.leader for move in effect.moves)
 
 
 def _shown(values: Collection[object]) -> str:

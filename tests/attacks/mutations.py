@@ -223,7 +223,7 @@ MUTATIONS = (
         _PERMISSION,
         {'if found is not None and policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:': "if found is not None:"},
     ),
-    Mutation(("people", "test_each_cap_that_the_policy_takes_for_a_kind_holds_for_its_plans"), f"{_GATE}/contents.py", {"deleted += counted[effect.topic]": "pass"}),
+    Mutation(("people", "test_each_cap_that_the_policy_takes_for_a_kind_holds_for_its_plans"), f"{_GATE}/contents.py", {"deleted += counted[topic]": "pass"}),
     Mutation(("people", "test_a_cap_that_would_hold_nothing_back_is_refused"), _POLICY, {"        if idle:\n": "        if False:\n"}),
     Mutation(("people", "test_the_file_is_read_and_its_hash_kept_and_a_cluster_has_its_own_rules"), _POLICY, {', **document.get("clusters", {}).get(cluster, {})}': "}"}),
     Mutation(("people", "test_whom_a_plan_waits_for_is_said_as_the_policy_would_count"), _POLICY, {"users = self.approvers if users is None else users & self.approvers": "users = self.approvers"}),

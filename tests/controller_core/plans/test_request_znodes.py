@@ -12,13 +12,18 @@ from controller_core.plans.request_znodes import (
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
     DeleteController,
+    LeaderMove,
+    MoveLeaders,
     Request,
     Target,
     election_batches,
     may_be_asked_twice,
+    named_once,
     render_request,
+    request_brokers,
     request_data,
     request_path,
+    request_targets,
     target_batches,
 )
 from tests.broker_ids import ids
@@ -106,3 +111,39 @@ def test_no_batch_is_larger_than_a_znode_may_be(kind):
 )
 def test_only_what_nobody_can_have_withdrawn_is_asked_twice(request_, again):
     assert may_be_asked_twice(request_) is again
+
+
+TO_A0 = Target(*A0, ids(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("request_", "once", "targets", "brokers"),
+    [
+        pytest.param(
+            CreateReassignPartitions(targets=(TO_A0, Target(*A1, ids(1)))),
+            (),
+            (TO_A0, Target(*A1, ids(1))),
+            ids(1, 2, 3),
+            id="a partition may move again in a later wave",
+        ),
+        pytest.param(CreatePreferredReplicaElection.of((A0, A1)), (A0, A1), (), (), id="an election"),
+        pytest.param(CreateDeleteTopic(topic="a"), ("a",), (), (), id="a deletion"),
+        pytest.param(
+            DeleteController(controller_id=BrokerId(1), version=0, epoch_version=7),
+            ("/controller",),
+            (),
+            (),
+            id="a forced re-election",
+        ),
+        pytest.param(
+            MoveLeaders(moves=(LeaderMove(*A0, BrokerId(2)), LeaderMove(*A1, BrokerId(2)))),
+            ("/controller",),
+            (),
+            ids(2),
+            id="a move of leaders",
+        ),
+    ],
+)
+def test_a_request_says_what_it_names_and_asks_of_brokers(request_, once, targets, brokers):
+    assert (named_once(request_), request_targets(request_)) == (once, targets)
+    assert request_brokers(request_) == frozenset(brokers)

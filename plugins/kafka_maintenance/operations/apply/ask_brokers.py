@@ -12,7 +12,7 @@ Source: Kafka 3.9 `KafkaController.processApiPartitionReassignment`; docs/adr/00
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.model.partitions import TopicPartition
@@ -20,7 +20,13 @@ from controller_core.plans.checks import check
 from controller_core.plans.conditions import AssignedTo, Condition, RequestAbsent, TopicCreatedAt
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanStep
-from controller_core.plans.request_znodes import CreatePreferredReplicaElection, CreateReassignPartitions
+from controller_core.plans.request_znodes import (
+    CreateDeleteTopic,
+    CreatePreferredReplicaElection,
+    CreateReassignPartitions,
+    DeleteController,
+    MoveLeaders,
+)
 from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import request_partitions, without
 from controller_core.znodes.paths import REASSIGN_PARTITIONS
@@ -202,11 +208,16 @@ def _call(run: Run, number: int, partitions: Sequence[TopicPartition]) -> Mappin
     effects = run.plan.steps[number].effects
     refused: dict[TopicPartition, str] = {}
     for effect in effects:
-        if isinstance(effect, CreateReassignPartitions):
-            targets = {each.partition: each.replicas for each in effect.targets if each.partition in wanted}
-            refused |= alter_reassignments(brokers, targets, what)
-        elif isinstance(effect, CreatePreferredReplicaElection):
-            refused |= elect_preferred_leaders(brokers, [each for each in effect.partitions if each in wanted], what)
+        match effect:
+            case CreateReassignPartitions(targets=targets):
+                lists = {each.partition: each.replicas for each in targets if each.partition in wanted}
+                refused |= alter_reassignments(brokers, lists, what)
+            case CreatePreferredReplicaElection(partitions=elected):
+                refused |= elect_preferred_leaders(brokers, [each for each in elected if each in wanted], what)
+            case CreateDeleteTopic() | DeleteController() | MoveLeaders():
+                raise AssertionError(f"{type(effect).__name__} is asked of no broker, as `may_ask_brokers` says")
+            case _:
+                assert_never(effect)
     return {each: f"refused by the brokers: {why}" for each, why in refused.items()}
 
 

@@ -1,17 +1,21 @@
 """How much a plan asks for, for the caps and rules of a policy: counted from its requests."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
-from controller_core.model.partitions import TopicPartition
+from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.conditions import AssignedTo, InSync, LedBy, TopicIs
 from controller_core.plans.plan import Plan
 from controller_core.plans.request_znodes import (
     CreateDeleteTopic,
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
+    DeleteController,
     MoveLeaders,
+    request_brokers,
+    request_targets,
 )
+from controller_core.plans.verdicts import request_partitions
 from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance.operations.plans.store import StoredPlan, read_plan, read_proof
 from spark_jobs.planner.model import ClusterState
@@ -51,20 +55,25 @@ def contents_of(plan: Plan, sizes: Mapping[TopicPartition, int] | None = None) -
     expected = [each for step in plan.steps for each in step.expectations]
     led = {each.partition: each.leader for step in plan.steps for each in step.outcomes if isinstance(each, LedBy)}
     counted = {each.topic: each.partition_count for each in expected if isinstance(each, TopicIs)}
-    partitions, topics, brokers, deleted = set(), set(), set(), 0
+    partitions: set[TopicPartition] = set()
+    topics: set[str] = set()
+    brokers: set[BrokerId] = set()
+    deleted = 0
     for effect in plan.effects:
-        if isinstance(effect, CreateReassignPartitions):
-            partitions |= {target.partition for target in effect.targets}
-            brokers |= {broker for target in effect.targets for broker in target.replicas}
-        elif isinstance(effect, CreatePreferredReplicaElection):
-            partitions |= set(effect.partitions)
-            brokers |= {led[each] for each in effect.partitions}
-        elif isinstance(effect, MoveLeaders):
-            partitions |= {move.partition for move in effect.moves}
-            brokers |= {move.leader for move in effect.moves}
-        elif isinstance(effect, CreateDeleteTopic):
-            topics.add(effect.topic)
-            deleted += counted[effect.topic]
+        match effect:
+            case CreateReassignPartitions() | MoveLeaders():
+                partitions.update(request_partitions(effect))
+                brokers.update(request_brokers(effect))
+            case CreatePreferredReplicaElection(partitions=elected):
+                partitions.update(elected)
+                brokers.update(led[each] for each in elected)
+            case CreateDeleteTopic(topic=topic):
+                topics.add(topic)
+                deleted += counted[topic]
+            case DeleteController():
+                pass  # asks for no partition
+            case _:
+                assert_never(effect)
     replicas = {each.partition: set(each.replicas) for each in expected if isinstance(each, AssignedTo)}
     in_sync = {each.partition: set(each.isr) for each in expected if isinstance(each, InSync)}
     return Contents(
@@ -82,7 +91,7 @@ def _copied(plan: Plan, sizes: Mapping[TopicPartition, int] | None) -> int | Non
     for step in plan.steps:
         held = {each.partition: set(each.replicas) for each in step.expectations if isinstance(each, AssignedTo)}
         for effect in step.effects:
-            for target in effect.targets if isinstance(effect, CreateReassignPartitions) else ():
+            for target in request_targets(effect):
                 new = len(set(target.replicas) - held.get(target.partition, set()))
                 if new and (sizes is None or target.partition not in sizes):
                     return None
