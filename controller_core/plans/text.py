@@ -76,7 +76,7 @@ def plan_markdown(plan: Plan, *, digest: str | None = None, rows_max: int = ROWS
 
     Each part is cut after `rows_max` lines and says how many of what are not shown; what is deleted is listed in full.
     """
-    if plan.kind is PlanKind.DELETE_TOPICS:
+    if kind_record(plan.kind).destroys_data:
         rows_max = max(rows_max, len(plan.effects) + len(plan.steps))
     return "\n".join(_markdown(plan, digest or plan_digest(plan), rows_max)) + "\n"
 

@@ -31,11 +31,11 @@ from controller_core.plans.conditions import (
     TopicIs,
     ZooKeeperControllerRules,
 )
-from controller_core.plans.kinds.deletions import DELETIONS_PER_STEP
+from controller_core.plans.kinds import KindRecord, kind_record
 from controller_core.plans.kinds.elections import ELECTIONS_PER_STEP
 from controller_core.plans.kinds.leaders import LEADERS_PER_RUN
 from controller_core.plans.kinds.moves import REASSIGNMENTS_PER_STEP
-from controller_core.plans.plan import Plan, PlanKind, PlanStep
+from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.request_znodes import (
     REQUEST_BYTES_MAX,
     CreateDeleteTopic,
@@ -82,6 +82,7 @@ def plan_problems(plan: Plan) -> str:
 
 
 def _problems(plan: Plan) -> Iterator[str]:
+    record = kind_record(plan.kind)
     identity = () if plan.kafka_cluster_id is None else (KafkaClusterIs(cluster_id=plan.kafka_cluster_id),)
     yield from _missing((*identity, ZooKeeperControllerRules()), frozenset(plan.expectations))
     named = {each.cluster_id for each in plan.expectations if isinstance(each, KafkaClusterIs)}
@@ -97,28 +98,26 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"no expectation that the brokers {_shown(sorted(unregistered))} are registered"
     rates = rates_of(plan.rules.throttle_bytes_per_s)
     for number, step in enumerate(plan.steps, start=1):
-        yield from (f"step {number}: {problem}" for problem in _of_step(plan.kind, step))
+        yield from (f"step {number}: {problem}" for problem in _of_step(record, step))
         if rates:
             yield from (f"step {number}: {problem}" for problem in _of_throttle(step, rates[-1]))
     named_by_all = Counter(name for effect in plan.effects for name in named_once(effect))
     again = [name for name, count in named_by_all.items() if count > 1]
     if again:
         yield f"{_shown(again)} more than once"
-    if plan.rollback.steps and plan.kind is not PlanKind.REASSIGN_PARTITIONS:
+    if plan.rollback.steps and record.not_undone is not None:
         yield "a way back by requests, which this kind has not"
     for number, step in enumerate(plan.rollback.steps, start=1):
-        yield from (f"way back, step {number}: {problem}" for problem in _of_step(plan.kind, step))
+        yield from (f"way back, step {number}: {problem}" for problem in _of_step(record, step))
 
 
-def _of_step(kind: PlanKind, step: PlanStep) -> Iterator[str]:
-    allowed = _EFFECTS[kind]
-    foreign = sorted({type(effect).__name__ for effect in step.effects if not isinstance(effect, allowed)})
+def _of_step(record: KindRecord, step: PlanStep) -> Iterator[str]:
+    foreign = sorted({type(effect).__name__ for effect in step.effects if not isinstance(effect, record.request)})
     if foreign:
         yield f"{', '.join(foreign)}, which is no effect of this kind"
         return
-    most = DELETIONS_PER_STEP if kind is PlanKind.DELETE_TOPICS else 1
-    if not 1 <= len(step.effects) <= most:
-        yield f"{len(step.effects)} effects, expected 1 to {most}"
+    if not 1 <= len(step.effects) <= record.requests_per_step:
+        yield f"{len(step.effects)} effects, expected 1 to {record.requests_per_step}"
     deleted = [effect.topic for effect in step.effects if isinstance(effect, CreateDeleteTopic)]
     yield from _others({each.topic for each in step.expectations if isinstance(each, TopicIs)}, deleted)
     for effect in step.effects:
@@ -278,12 +277,3 @@ def _shown(values: Collection[object]) -> str:
     )
     text = text if len(text) <= _SHOWN_LETTERS_MAX * _SHOWN_MAX else f"{text[: _SHOWN_LETTERS_MAX * _SHOWN_MAX]}…"
     return text + (f" and {len(values) - _SHOWN_MAX} more" if len(values) > _SHOWN_MAX else "")
-
-
-_EFFECTS: Final[dict[PlanKind, type[Request]]] = {
-    PlanKind.ELECT_PREFERRED_LEADERS: CreatePreferredReplicaElection,
-    PlanKind.REASSIGN_PARTITIONS: CreateReassignPartitions,
-    PlanKind.DELETE_TOPICS: CreateDeleteTopic,
-    PlanKind.DRAIN_ISR_NOTIFICATIONS: DeleteController,
-    PlanKind.MOVE_LEADERS: MoveLeaders,
-}

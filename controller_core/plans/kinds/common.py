@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, TopicPartition
 from controller_core.plans.checks import Unmet
@@ -17,6 +17,7 @@ from controller_core.plans.conditions import (
 )
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep, SnapshotReference
+from controller_core.plans.request_znodes import Request
 
 
 class KindRecord(NamedTuple):
@@ -24,17 +25,27 @@ class KindRecord(NamedTuple):
 
     Attributes:
         title: what such a plan does, for its page.
+        request: what each of its steps asks for.
+        requests_per_step: how many of these at most.
         unit: what it counts, one and many.
         headings: of the table of changes; the first is the step.
         changes: what a step changes, a row each, in the columns after the first.
         step_timeout_s: how long the outcome of one step is waited for.
+        destroys_data: whether what it takes away cannot be had back: all of it is shown, and nobody approves alone what he asked for.
+        counted_by: what of such a plan can be counted, so that a policy can limit it.
+        not_undone: why a plan is not rolled back, with what helps instead; None where the requests of its steps go back.
     """
 
     title: str
+    request: type[Request]
+    requests_per_step: int
     unit: tuple[str, str]
     headings: tuple[str, ...]
     changes: Callable[[PlanStep], list[Sequence[str]]]
     step_timeout_s: float
+    destroys_data: bool
+    counted_by: tuple[Literal["partitions", "topics", "brokers", "bytes"], ...]
+    not_undone: str | None
 
 
 class Origin(NamedTuple):

@@ -141,8 +141,13 @@ def _changes(step: PlanStep) -> list[Sequence[str]]:
 
 DELETIONS: Final = KindRecord(
     title="Delete topics",
+    request=CreateDeleteTopic,
+    requests_per_step=DELETIONS_PER_STEP,
     unit=("topic to delete", "topics to delete"),
     headings=("step", "topic", "partitions", "created at zxid"),
     changes=_changes,
     step_timeout_s=600.0,
+    destroys_data=True,
+    counted_by=("partitions", "topics"),
+    not_undone="what Kafka has deleted is gone; the recreation kit (`kafka-maintenance kit`) brings names and configs back",
 )

@@ -187,8 +187,13 @@ def _changes(step: PlanStep) -> list[Sequence[str]]:
 
 DRAIN: Final = KindRecord(
     title="Clear what lingers by a forced re-election",
+    request=DeleteController,
+    requests_per_step=1,
     unit=("forced re-election", "forced re-elections"),
     headings=("step", "what happens"),
     changes=_changes,
     step_timeout_s=180.0,
+    destroys_data=False,
+    counted_by=(),
+    not_undone="a re-election of the controller leaves nothing that could be undone",
 )

@@ -115,8 +115,13 @@ def _predicted_election(partition: TopicPartition, observed: Observation) -> str
 
 ELECTIONS: Final = KindRecord(
     title="Elect preferred leaders",
+    request=CreatePreferredReplicaElection,
+    requests_per_step=1,
     unit=("election", "elections"),
     headings=("step", "partition", "leader now", "leader after", "ISR"),
     changes=leader_changes,
     step_timeout_s=120.0,
+    destroys_data=False,
+    counted_by=("partitions", "topics", "brokers"),
+    not_undone="a preferred election makes the first replica the leader again, which needs no undoing",
 )

@@ -208,8 +208,13 @@ def _predicted(chosen: Iterable[LeaderMove], observed: Observation) -> Iterable[
 
 LEADERS: Final = KindRecord(
     title="Move leaders to chosen in-sync replicas, by a few seconds as active controller",
+    request=MoveLeaders,
+    requests_per_step=1,
     unit=("leader", "leaders"),
     headings=("step", "partition", "leader now", "leader after", "ISR"),
     changes=leader_changes,
     step_timeout_s=60.0,
+    destroys_data=False,
+    counted_by=("partitions", "topics", "brokers"),
+    not_undone="plan a move of leaders, or an election, back to where they were",
 )

@@ -368,8 +368,13 @@ def _changes(step: PlanStep) -> list[Sequence[str]]:
 
 MOVES: Final = KindRecord(
     title="Reassign partitions",
+    request=CreateReassignPartitions,
+    requests_per_step=1,
     unit=("partition to move", "partitions to move"),
     headings=("step", "partition", "replicas now", "replicas after"),
     changes=_changes,
     step_timeout_s=30 * 24 * 3600.0,
+    destroys_data=False,
+    counted_by=("partitions", "topics", "brokers", "bytes"),
+    not_undone=None,
 )

@@ -13,18 +13,10 @@ from typing import Any, Final
 from airflow.listeners import hookimpl
 from sqlalchemy import inspect
 
-from kafka_maintenance.operations.gate.airflow_record import GATE_TASK
+from kafka_maintenance.operations.gate.airflow_record import GATE_TASK, GATED
 from kafka_maintenance.tasks.common import NOTE_LETTERS_MAX
 
-KINDS: Final = {
-    "delete_topics": "delete_topics",
-    "drain_isr_notifications": "drain_isr_notifications",
-    "elect_preferred_leaders": "elect_preferred_leaders",
-    "move_leaders": "move_leaders",
-    "reassign_partitions": "reassign_partitions",
-    "restore_metadata": "restore",
-    "retain_snapshots": "retain_snapshots",
-}
+_KINDS: Final = {dag: kind for kind, dag in GATED.items()}
 """Common DAG → kind of the plans that its gate asks about."""
 _WITHOUT_ACT_ONLY_REPORTS: Final = {"drain_isr_notifications", "retain_snapshots"}
 _CHANGING: Final = ("apply_plan", "act_as_controller", "apply_restore", "remove_snapshots")
@@ -32,7 +24,7 @@ _CHANGING: Final = ("apply_plan", "act_as_controller", "apply_restore", "remove_
 _ANSWERED: Final = {"Approve": "approved", "Reject": "rejected"}
 _WAITS, _ENDED, _FAILED = "waits for", "ended successfully", "failed"
 _OURS: Final = re.compile(
-    rf"(?P<run>(?P<kind>{'|'.join({*KINDS, *KINDS.values()})}) on (?P<cluster>[^\s,]+), .*?): (?:{_WAITS}|{_ENDED}|{_FAILED})\b.*",
+    rf"(?P<run>(?P<kind>{'|'.join({*_KINDS, *_KINDS.values()})}) on (?P<cluster>[^\s,]+), .*?): (?:{_WAITS}|{_ENDED}|{_FAILED})\b.*",
     re.DOTALL,
 )
 
@@ -93,7 +85,7 @@ def _ours(dag_run: Any) -> re.Match[str] | None:
 def _waiting_again(ours: re.Match[str], started_by: str | None, clears: int) -> str:
     from kafka_maintenance.tasks.common import waits_for
 
-    return f"{ours['run']}: {waits_for(KINDS.get(ours['kind'], ours['kind']), ours['cluster'], started_by, clears)}"
+    return f"{ours['run']}: {waits_for(_KINDS.get(ours['kind'], ours['kind']), ours['cluster'], started_by, clears)}"
 
 
 def _with_end(dag_run: Any, how: str) -> str | None:
@@ -147,7 +139,7 @@ def note_of(dag_id: str, conf: Mapping[str, Any], started_by: str | None, clears
 
     common = dag_id.partition(CLUSTER_DAG_MARK)[0]
     cluster = conf.get("cluster") or cluster_of_dag(dag_id)
-    if common not in KINDS or not cluster or (common in _WITHOUT_ACT_ONLY_REPORTS and not conf.get("act")):
+    if common not in _KINDS or not cluster or (common in _WITHOUT_ACT_ONLY_REPORTS and not conf.get("act")):
         return None
-    waits = waits_for(KINDS[common], cluster, started_by, clears)
+    waits = waits_for(_KINDS[common], cluster, started_by, clears)
     return f"{common} on {cluster}, started by {started_by or 'nobody that Airflow names'}: {waits}"

@@ -5,7 +5,7 @@ DAG that made what they show. A content security policy lets only the page's own
 """
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
@@ -19,12 +19,10 @@ from starlette.exceptions import HTTPException as AnyHttpError
 
 from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.model.errors import ControllerCoreError, ObjectMissingError
-from controller_core.plans.plan import PlanKind
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.analysis.overviews import report_of_date
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.restore.document import KIND as RESTORE
-from kafka_maintenance.operations.retention.plan import KIND as RETENTION
+from kafka_maintenance.operations.gate.airflow_record import GATED
 from kafka_maintenance.web import airflow_records, render
 from kafka_maintenance.web.blocks import Page, note_page
 from kafka_maintenance.web.in_time import LateError, in_time
@@ -62,12 +60,6 @@ _RIGHTS: Final[dict[Act, tuple[Literal["POST", "PUT"], DagAccessEntity]]] = {
     Act.CLEAR: ("PUT", DagAccessEntity.TASK_INSTANCE),
 }
 """What the routes of Airflow's API ask for that the page's buttons lead to."""
-_GATED: Final[Mapping[str, str]] = {
-    **{kind.value: kind.value for kind in PlanKind},
-    RETENTION: RETENTION,
-    RESTORE: "restore_metadata",
-}
-"""Kind of a plan → the DAG in which it is carried out."""
 _DAG_OF_RUN = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 _SNAPSHOTS = Depends(requires_access_dag("GET", param_dag_id="snapshot_metadata"))
 _ANALYSES = Depends(requires_access_dag("GET", param_dag_id="nightly_analysis"))
@@ -306,7 +298,7 @@ def _require_kind(user: GetUserDep, dag_of: Callable[[str], str], kind: str) -> 
 
 def _dags_of_kind(dag_of: Callable[[str], str], kind: str) -> set[str]:
     """The DAGs that who sees a plan of that kind has to read: where its kind is not known, those of all kinds."""
-    return {dag_of(each) for each in ((_GATED[kind],) if kind in _GATED else _GATED.values())}
+    return {dag_of(each) for each in ((GATED[kind],) if kind in GATED else GATED.values())}
 
 
 def _reads_dag(user: GetUserDep, dag_id: str) -> bool:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller_core.plans.plan import PlanKind
 from tests.airflow_home import ROOT
 
 assert airflow_home
@@ -123,8 +124,11 @@ def test_what_airflow_cannot_read_leaves_no_note_and_does_no_harm(monkeypatch, c
     assert "run r of move_leaders has no note" in caplog.text
 
 
-def test_each_dag_with_a_gate_is_known():
-    from kafka_maintenance.tasks.run_notes import KINDS
+def test_each_kind_of_plan_has_the_dag_whose_gate_asks_about_it():
+    from kafka_maintenance.operations.gate.airflow_record import GATED
+    from kafka_maintenance.operations.restore.document import KIND as RESTORE
+    from kafka_maintenance.operations.retention.plan import KIND as RETENTION
 
     gated = {path.stem for path in (ROOT / "dags").glob("*.py") if "PlanApprovalOperator(" in path.read_text()}
-    assert set(KINDS) == gated
+    assert set(GATED.values()) == gated
+    assert set(GATED) == {*PlanKind, RESTORE, RETENTION}

@@ -13,9 +13,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from controller_core.plans.plan import PlanKind
 from kafka_maintenance.operations.gate.approvals import APPROVE, Asked
 
 GATE_TASK: Final = "approve"
+GATED: Final[Mapping[str, str]] = {
+    **{kind.value: kind.value for kind in PlanKind},
+    "restore": "restore_metadata",
+    "retain_snapshots": "retain_snapshots",
+}
+"""Kind of a plan → the common DAG whose gate asks about it, and which carries it out."""
 ANSWERED: Final = "update_hitl_detail"
 CHANGING: Final = (
     "clear_dag_run",

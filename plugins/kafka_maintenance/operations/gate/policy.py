@@ -16,20 +16,23 @@ from typing import Any, Final
 import yaml
 from jsonschema import Draft202012Validator
 
+from controller_core.plans.kinds import kind_record
+from controller_core.plans.plan import PlanKind
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.gate.contents import Contents
 
 POLICY_VARIABLE: Final = "KAFKA_MAINTENANCE_POLICY"
-TWO_PERSONS: Final = frozenset({"delete_topics", "retain_snapshots", "restore"})
+KINDS: Final[tuple[str, ...]] = (*PlanKind, "cancel_reassignment", "retain_snapshots", "restore")
+"""Kinds of what a policy has rules for: the plans that ask Kafka, a cancel, and what writes a store or a whole tree."""
+TWO_PERSONS: Final = frozenset(
+    {*(kind for kind in PlanKind if kind_record(kind).destroys_data), "retain_snapshots", "restore"}
+)
 """Kinds whose approver is not the requester unless the policy says otherwise."""
 CAPS: Final = ("partitions_max", "topics_max", "brokers_max", "bytes_max")
 CAPS_OF_KIND: Final[Mapping[str, tuple[str, ...]]] = {
-    "elect_preferred_leaders": CAPS[:3],
-    "reassign_partitions": CAPS,
-    "delete_topics": CAPS[:2],
-    "move_leaders": CAPS[:3],
+    kind: tuple(f"{count}_max" for count in kind_record(kind).counted_by) for kind in PlanKind
 }
-"""What the plans of a kind can be counted by (`contents_of`); no other kind has counts."""
+"""What the plans of a kind can be counted by (`contents_of`); a kind that asks nothing of Kafka has no counts."""
 _NAMES: Final = {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True}
 _COUNT: Final = {"type": "integer", "minimum": 1}
 _WINDOW: Final = {"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$"}
@@ -89,19 +92,7 @@ _CLUSTER: Final[Mapping[str, Any]] = {
         "kinds": {
             "type": "object",
             "additionalProperties": False,
-            "properties": dict.fromkeys(
-                (
-                    "elect_preferred_leaders",
-                    "reassign_partitions",
-                    "cancel_reassignment",
-                    "delete_topics",
-                    "drain_isr_notifications",
-                    "move_leaders",
-                    "retain_snapshots",
-                    "restore",
-                ),
-                _KIND_RULES,
-            ),
+            "properties": dict.fromkeys(KINDS, _KIND_RULES),
         },
         "break_glass": {
             "type": "object",

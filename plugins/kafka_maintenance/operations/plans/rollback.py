@@ -10,7 +10,7 @@ from msgspec import structs
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.plans.headroom import Headroom
-from controller_core.plans.kinds import reassignment_plan
+from controller_core.plans.kinds import kind_record, reassignment_plan
 from controller_core.plans.plan import Plan, PlanKind
 from controller_core.plans.rules import Throttle
 from controller_core.plans.verdicts import without
@@ -27,14 +27,11 @@ from kafka_maintenance.operations.record.receipts import (
     trusted_events,
 )
 
-_NOT_UNDONE: Final[Mapping[str, str]] = {
-    PlanKind.ELECT_PREFERRED_LEADERS: "a preferred election makes the first replica the leader again, which needs no undoing",
-    PlanKind.DELETE_TOPICS: "what Kafka has deleted is gone; the recreation kit (`kafka-maintenance kit`) brings names and configs back",
-    PlanKind.MOVE_LEADERS: "plan a move of leaders, or an election, back to where they were",
-    PlanKind.DRAIN_ISR_NOTIFICATIONS: "a re-election of the controller leaves nothing that could be undone",
+_ASKED_NOTHING: Final[Mapping[str, str]] = {
     "restore": "`kafka-maintenance restore` of a snapshot that was taken before it brings back what was there",
     "retain_snapshots": "a snapshot that was removed is gone, but where another store has a copy",
 }
+"""What helps where the record is of something that asks nothing of Kafka."""
 
 
 def plan_rollback(
@@ -73,8 +70,7 @@ def plan_rollback(
             "executions list` names those that were"
         )
     kind = kind_in(started.detail)
-    if kind != PlanKind.REASSIGN_PARTITIONS:
-        why = _NOT_UNDONE.get(kind, "only a reassignment can be rolled back, and its record is of something else")
+    if (why := _not_undone(kind)) is not None:
         raise RefusedError(f"no rollback of plan {digest[:12]} on {cluster!r}: {why}")
     undone = plan_named(store, cluster=cluster, kind=kind, digest=digest)
     asked = [without(step, partitions_left_out(events, number)) for number, step in enumerate(undone.steps)]
@@ -97,3 +93,10 @@ def plan_rollback(
         reasons = [f"{each.subject} {each.reason}" for each in back.left_out]
         raise RefusedError(f"no rollback of plan {digest[:12]} on {cluster!r}: {listed(reasons)}")
     return store_made(store, with_prediction(made, seen), seen)
+
+
+def _not_undone(kind: str) -> str | None:
+    """Why that of which the record is, in its words, is not rolled back; None where it is."""
+    if kind in set(PlanKind):
+        return kind_record(PlanKind(kind)).not_undone
+    return _ASKED_NOTHING.get(kind, "only a reassignment can be rolled back, and its record is of something else")

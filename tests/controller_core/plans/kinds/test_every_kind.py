@@ -20,6 +20,8 @@ def test_every_kind_has_a_record_that_fits_its_plans(kind):
     plan, record = planned(EXAMPLES[kind]()), kind_record(kind)
     assert plan.kind is kind
     assert record.step_timeout_s > 0
+    assert {type(effect) for effect in plan.effects} == {record.request}
+    assert (record.not_undone is None) == bool(plan.rollback.steps)
     (one, many), (row,) = record.unit, record.changes(plan.steps[0])
     assert plan_summary(plan).startswith(f"1 {one} in 1 step")
     assert one != many
