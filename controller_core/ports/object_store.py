@@ -1,12 +1,10 @@
-"""The port of an object store, and what all stores share: which keys are allowed, what errors say, how one is probed.
+"""The port of an object store, and what all stores share: which keys are allowed, and what errors say.
 
 Two promises carry everything that is built on a store: an object is visible whole or not at all, and `put_new` lets exactly
 one of several racing writers win.
 """
 
-import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -14,9 +12,7 @@ from controller_core.model.errors import (
     InvalidKeyError,
     ObjectExistsError,
     ObjectMissingError,
-    ObjectStoreError,
     StoreAccessDeniedError,
-    StoreUnwritableError,
 )
 
 CHUNK_BYTES: Final = 1 << 20
@@ -101,35 +97,6 @@ def put_once(store: ObjectStore, key: str, data: bytes) -> None:
     except ObjectExistsError:
         if store.get(key) != data:
             raise
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """A local file that appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        aside.write_bytes(data)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def probe_store(store: ObjectStore) -> None:
-    """Proves at a scratch key, removed again, that a second create-only write is refused."""
-    key = f"probe/{secrets.token_hex(8)}"
-    try:
-        put_once(store, key, b"first")
-        try:
-            store.put_new(key, b"second")
-        except ObjectExistsError:
-            return
-        raise StoreUnwritableError(
-            f"store {store.uri!r} refused: a second create-only write of {store.uri_of(key)!r} was accepted, so two runs could "
-            "overwrite each other; use a store that honours If-None-Match (Amazon S3, versitygw, a local folder)"
-        )
-    finally:
-        with suppress(ObjectStoreError):
-            store.delete(key)
 
 
 def exists_error(uri: str) -> ObjectExistsError:

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore, open_store
+from controller_core.adapters.object_store.probe import probe_store
 from controller_core.model.errors import ObjectStoreError, StoreUnwritableError
-from controller_core.ports.object_store import probe_store
 from tests.dags.world import CLUSTER
 from tests.listening import listening
 

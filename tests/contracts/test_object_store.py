@@ -254,7 +254,7 @@ def test_a_name_that_is_no_text_is_listed_in_a_dry_run_too(tmp_path):
 
 
 def test_a_store_without_conditional_writes_is_refused(monkeypatch):
-    from controller_core.ports.object_store import probe_store
+    from controller_core.adapters.object_store.probe import probe_store
 
     with pytest.raises(StoreUnwritableError, match="If-None-Match"):
         probe_store(OverwritingStore("bad"))

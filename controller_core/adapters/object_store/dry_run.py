@@ -5,9 +5,10 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from controller_core.adapters.local_file import write_whole
 from controller_core.adapters.object_store.open import FolderStore, MemoryStore
 from controller_core.model.errors import ObjectMissingError
-from controller_core.ports.object_store import ObjectStore, checked_key, exists_error, missing_error, write_whole
+from controller_core.ports.object_store import ObjectStore, checked_key, exists_error, missing_error
 
 
 class DryRunStore:

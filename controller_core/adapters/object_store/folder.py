@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from controller_core.adapters.local_file import write_whole
+from controller_core.adapters.object_store.probe import probe_store
 from controller_core.model.errors import InvalidKeyError, ObjectStoreError, StoreUnreachableError, StoreUnwritableError
 from controller_core.ports.object_store import (
     CHUNK_BYTES,
@@ -16,8 +18,6 @@ from controller_core.ports.object_store import (
     denied_error,
     exists_error,
     missing_error,
-    probe_store,
-    write_whole,
 )
 
 _WRITE_REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

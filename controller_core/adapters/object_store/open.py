@@ -12,16 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from controller_core.adapters.local_file import write_whole
 from controller_core.adapters.object_store.folder import FolderStore
 from controller_core.model.errors import ObjectStoreError, StoreAddressError
-from controller_core.ports.object_store import (
-    INCOMING,
-    ObjectStore,
-    checked_key,
-    exists_error,
-    missing_error,
-    write_whole,
-)
+from controller_core.ports.object_store import INCOMING, ObjectStore, checked_key, exists_error, missing_error
 
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.s3 import S3Store

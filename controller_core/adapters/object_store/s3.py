@@ -28,6 +28,8 @@ from botocore.exceptions import (
 )
 from botocore.loaders import Loader
 
+from controller_core.adapters.local_file import write_whole
+from controller_core.adapters.object_store.probe import probe_store
 from controller_core.model.errors import (
     ObjectDamagedError,
     ObjectStoreError,
@@ -35,7 +37,7 @@ from controller_core.model.errors import (
     StoreUnreachableError,
     StoreUnwritableError,
 )
-from controller_core.ports.object_store import checked_key, exists_error, missing_error, probe_store, write_whole
+from controller_core.ports.object_store import checked_key, exists_error, missing_error
 
 _DENIED_CODES: Final = frozenset(
     {

@@ -9,8 +9,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from controller_core.adapters.local_file import write_whole
 from controller_core.model.words import counted
-from controller_core.ports.object_store import ObjectStore, write_whole
+from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_dry_run_argument,

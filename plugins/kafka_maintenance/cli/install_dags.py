@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from controller_core.ports.object_store import write_whole
+from controller_core.adapters.local_file import write_whole
 from kafka_maintenance import __version__
 from kafka_maintenance.cli.arguments import ExitStatus, add_dry_run_argument, add_json_argument, show
 from kafka_maintenance.cli.named_files import writing

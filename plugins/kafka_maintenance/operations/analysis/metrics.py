@@ -15,8 +15,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
+from controller_core.adapters.local_file import write_whole
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.ports.object_store import write_whole
 from kafka_maintenance.operations.analysis.alarms import alarms_of_date
 from kafka_maintenance.operations.analysis.overviews import Overview, is_judged, require_overview, rows_of_date
 from kafka_maintenance.operations.analysis.published import read_analysis

@@ -13,11 +13,11 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from controller_core.adapters.local_file import write_whole
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST, RAW, Manifest, partition_rows, run_token
 from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
-from controller_core.ports.object_store import write_whole
 from kafka_maintenance.operations.analysis.changed import changed_since
 from kafka_maintenance.operations.analysis.disks import newest_disks
 from kafka_maintenance.operations.analysis.published import S3, S3A, Analysis, publish

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from controller_core.adapters.local_file import write_whole
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
 from controller_core.adapters.snapshot.format import raw_from_parquet
@@ -36,7 +37,6 @@ from controller_core.model.errors import (
     ObjectMissingError,
     UnknownFormatError,
 )
-from controller_core.ports.object_store import write_whole
 from kafka_maintenance.operations.at_once import at_once
 from kafka_maintenance.operations.errors import BadInputError, listed
 
