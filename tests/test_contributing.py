@@ -1,5 +1,7 @@
 """CONTRIBUTING's lists are true: what they name exists, and a place that a recipe names and a change misses fails here."""
 
+import ast
+import inspect
 import json
 import re
 from dataclasses import fields
@@ -11,9 +13,12 @@ from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.messages.effects import Effect, Unwatch, Watch, ZooKeeperEffect
 from controller_core.model.dialect import MINOR_VERSIONS, Dialect
 from controller_core.plans.plan import PlanKind
-from tests.source_files import ROOT, kinds_of_findings, text
+from kafka_maintenance.cli.command_parser import leaves
+from kafka_maintenance.cli.main import parser
+from tests.source_files import ROOT, kinds_of_findings, text, tree_of
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+OPERATIONS = [str(kind) for kind in PlanKind]
 FOLDERS = ("controller_core/", "plugins/", "spark_jobs/", "dags/", "tests/", "docs/")
 
 
@@ -50,7 +55,7 @@ def test_a_finding_is_documented_and_tested(kind, places):
 
 
 @pytest.mark.parametrize("switch", [field.name for field in fields(Dialect)])
-def test_a_switch_of_a_version_is_read_and_stands_in_one_place(switch):
+def test_a_switch_of_a_version_is_read_by_the_code_that_differs(switch):
     elsewhere = sources("controller_core").replace(text("controller_core/model/dialect.py"), "")
     assert re.search(rf"\.{switch}\b", elsewhere + sources("plugins") + sources("spark_jobs"))
 
@@ -91,19 +96,55 @@ def test_a_match_over_effects_forgets_none(module):
     )
 
 
-@pytest.mark.parametrize(
-    ("table", "column"), [(table, column) for table, schema in TABLES.items() for column in schema.names[3:]]
-)
-def test_a_column_is_decoded_and_documented(table, column):
-    assert re.search(rf"`[^`]*\b{column}\b[^`]*`|\b{column}\b", text("docs/snapshots.md") + text("docs/znodes.md"))
-    assert f'"{column}"' in sources("controller_core/adapters/snapshot") or f"{column}=" in sources(
-        "controller_core/adapters/snapshot"
-    )
+@pytest.mark.parametrize("table", TABLES)
+def test_the_columns_of_a_table_are_decoded_and_documented_in_its_row(table):
+    """The first three are those of every table."""
+    columns = TABLES[table].names[3:]
+    documented = re.findall(rf"(?m)^\| `{table}` \| ([^|]+) \|", text("docs/snapshots.md"))
+    assert documented == [", ".join(columns)]
+    assert [
+        column for column in columns if f'"{column}"' not in text("controller_core/adapters/snapshot/decode.py")
+    ] == []
 
 
-@pytest.mark.parametrize("kind", [str(kind) for kind in PlanKind])
-def test_an_operation_has_its_dag_its_command_and_its_place_in_the_docs(kind):
-    assert (ROOT / "dags" / f"{kind}.py").exists()
-    for page in ("docs/airflow.md", "docs/operations.md"):
-        assert f"`{kind}`" in text(page)
-    assert kind in text("tests/dags/test_rules.py") and kind in text("plugins/kafka_maintenance/demo/stack.py")
+def planner_of(kind):
+    """Module and name of the task with which the DAG of that kind begins."""
+    return [
+        (node.module.rpartition(".")[2], alias.name)
+        for node in ast.walk(tree_of(f"dags/{kind}.py"))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("kafka_maintenance.tasks.")
+        for alias in node.names
+        if alias.name.startswith("plan_")
+    ]
+
+
+@pytest.mark.parametrize("kind", OPERATIONS)
+def test_an_operation_has_its_planner_its_command_its_task_and_its_dag(kind):
+    """DAG, task, planner and command are bound by one name, `plan_…`."""
+    ((module, planner),) = planner_of(kind)
+    assert f"\ndef {planner}(" in text(f"plugins/kafka_maintenance/tasks/{module}.py")
+    (made_in,) = [
+        path.stem
+        for path in (ROOT / "plugins/kafka_maintenance/operations/plans").glob("*.py")
+        if f"\ndef {planner}(" in path.read_text(encoding="utf-8")
+    ]
+    imported = rf"from kafka_maintenance\.operations\.plans\.{made_in} import .*\b{planner}\b"
+    runs = {name: inspect.getsource(command.get_default("run")) for name, command in leaves(parser())}
+    (command,) = [name for name, run in runs.items() if name.startswith("plan ") and re.search(imported, run)]
+    assert re.search(rf"(?m)^\| `plan (.*`)?{command.removeprefix('plan ')}`", text("docs/cli.md"))
+
+
+PLACES_OF_AN_OPERATION = {
+    "docs/airflow.md": r"(?m)^\| `{kind}` \|",
+    "docs/operations.md": r"(?m)^\| `{kind}` \|",
+    "docs/security.md": r"(?m)^\| .*`{kind}`.* \|(?: [^|]+ \|){{4}}$",
+    "docs/zookeeper.md": r"`{kind}`",
+    "tests/dags/test_rules.py": r'(?m)^    "{kind}",$',
+    "plugins/kafka_maintenance/demo/stack.py": r'(?m)^ +"{kind}",$',
+}
+
+
+@pytest.mark.parametrize("kind", OPERATIONS)
+@pytest.mark.parametrize("place", PLACES_OF_AN_OPERATION)
+def test_an_operation_is_named_in_its_place(kind, place):
+    assert re.search(PLACES_OF_AN_OPERATION[place].format(kind=kind), text(place))
