@@ -180,7 +180,7 @@ def mark_topics_ineligible(vector: Vector) -> Document:
 
 def on_delete_topics_children(vector: Vector) -> Document:
     world = _world(vector)
-    world.deletion_requests = tuple(vector.action["children"])
+    world.unscripted.deletions = tuple(vector.action["children"])
     world.command(events.DeletionsChanged())
     return _outcome(world) | {"zk_deletes_in_order": _deletes(world)}
 
@@ -200,7 +200,7 @@ class _Notifications(World):
         self.deleted: list[str] = []
         self.order: list[str] = []
 
-    def answer(self, effect: e.Effect) -> answers.Answer:
+    def answer(self, effect: e.AnsweredEffect) -> answers.Answer:
         match effect:
             case e.ListIsrNotifications():
                 self.order.append("list")

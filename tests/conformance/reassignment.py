@@ -37,7 +37,7 @@ def reassign(vector: Vector) -> Document:
     partition, target = partition_of(vector.action["partition"]), brokers_of(vector.action["target"])
     world = _world(vector, partition)
     before, isr = world.context, _isr(world, partition)
-    world.targets = {partition: target}
+    world.unscripted.targets = {partition: target}
     world.command(events.ReassignmentRequested())
     return _run_report(world, partition, before, all_in_isr=set(target) <= isr)
 
@@ -72,6 +72,7 @@ def _run_report(world: World, partition: TopicPartition, before: Any, *, all_in_
                 is_new[str(broker)] |= add.is_new
         elif isinstance(add, AddStopReplica) and add.delete_partition:
             deleted += [f"{add.partition}-{broker}" for broker in add.brokers]
+    requested = world.unscripted.targets
     refused = any(refusal.kind is RefusalKind.INVALID_REQUEST for refusal in world.seen.refusals)
     out = report(world) | {
         "refused": refused,
@@ -81,8 +82,8 @@ def _run_report(world: World, partition: TopicPartition, before: Any, *, all_in_
         "new_replicas": sorted(new),
         "stopped_and_deleted_replicas": deleted,
         "leader_and_isr_is_new": dict(is_new),
-        "request_node_entry_removed": world.targets is None or partition not in world.targets,
-        "request_node_deleted_when_last": world.targets is None,
+        "request_node_entry_removed": requested is None or partition not in requested,
+        "request_node_deleted_when_last": requested is None,
     }
     if state is not None:
         out |= {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": list(state.isr)}
@@ -123,7 +124,7 @@ class _Walk(World):
     def _shrinks(before: Any, after: Any) -> bool:
         return before[:2] == after[:2] and set(after[2]) < set(before[2])
 
-    def answer(self, effect: e.Effect) -> answers.Answer:
+    def answer(self, effect: e.AnsweredEffect) -> answers.Answer:
         answer = super().answer(effect)
         if isinstance(effect, e.WriteTopicAssignment) and effect.topic == self.partition.topic:
             self.assignment = dict(effect.assignments)[self.partition.partition].replicas
@@ -149,7 +150,7 @@ class _Walk(World):
 def reassign_walk(vector: Vector) -> Document:
     partition, target = partition_of(vector.action["partition"]), brokers_of(vector.action["target"])
     walk = _Walk(vector, partition)
-    walk.targets = {partition: target}
+    walk.unscripted.targets = {partition: target}
     walk.command(events.ReassignmentRequested())
     if partition in walk.context.partitions_under_reassignment():
         walk.catch_up()

@@ -22,6 +22,7 @@ from controller_core.model.dialect import Dialect
 from controller_core.model.partitions import Broker, BrokerId, Endpoint, LeaderAndIsr, TopicPartition
 from controller_core.model.refusals import Refusal, RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
+from controller_core.runtime.simulated.answers import SimulatedAnswers
 from tests.conformance.request_fields import request_fields
 from tests.conformance.vector import (
     Document,
@@ -253,11 +254,10 @@ class World:
         self.context = context_of(given, dialect)
         self.under_way = UnderWay(batch_fault=_fault(given.get("batch", {})))
         self.zk = ScriptedZooKeeper(given, self.context)
+        self.unscripted = SimulatedAnswers(found=self.context)
         self.seen, self.total = Recorded(), Recorded()
         self.topics = sorted({p.topic for p in self.context.partitions})
         self.unclean_before = self.context.unclean_election_count
-        self.targets: dict[TopicPartition, tuple[BrokerId, ...]] | None = None
-        self.deletion_requests: tuple[str, ...] = ()
 
     def reset(self) -> None:
         self.seen = Recorded()
@@ -294,15 +294,11 @@ class World:
         return any(refusal.kind is RefusalKind.CONTROLLER_MOVED for refusal in self.seen.refusals)
 
     def notice(self, effect: e.Effect) -> None:
-        match effect:
-            case e.DeleteTopicNode(topic=topic):
-                self.zk.delete_topic(topic)
-            case e.WriteReassignmentRequests(targets=targets):
-                self.targets = dict(targets)
-            case e.DeleteReassignmentRequests():
-                self.targets = None
+        if isinstance(effect, e.DeleteTopicNode):
+            self.zk.delete_topic(effect.topic)
 
-    def answer(self, effect: e.Effect) -> answers.Answer:
+    def answer(self, effect: e.AnsweredEffect) -> answers.Answer:
+        """What the vector's script says of states and configs; nobody disturbs the rest."""
         match effect:
             case e.ReadPartitionStates():
                 return self.zk.read(effect)
@@ -312,12 +308,8 @@ class World:
                 return self.zk.write(effect)
             case e.ReadTopicConfigs():
                 return self.zk.configs(effect)
-            case e.ReadReassignmentRequests():
-                return answers.ReassignmentRequestsRead(effect, self.targets)
-            case e.ReadDeletionRequests():
-                return answers.DeletionRequestsRead(effect, self.deletion_requests)
             case _:
-                return answers.Done(effect)
+                return self.unscripted.answer(effect)
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------------
