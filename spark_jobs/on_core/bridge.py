@@ -99,9 +99,14 @@ def per_snapshot(
 ) -> DataFrame:
     """Runs `analysis` once for every snapshot, or once for every value of the columns `also_by`.
 
-    `tasks`: how many do it; None: as many as deal the snapshots out evenly.
+    Args:
+        partitions: schemas.PARTITIONS, with the columns `also_by`.
+        facts: schemas.CORE_FACTS, likewise.
+        analysis: what is computed of one snapshot.
+        schema: of the rows that it makes.
+        also_by: columns of both frames by which a snapshot is dealt out further.
+        tasks: how many do it; None: as many as deal the snapshots out evenly.
 
-    In:  schemas.PARTITIONS; schemas.CORE_FACTS; both with the columns `also_by`.
     Out: `schema` and a column `error`: null, or the only thing that a row of a failed snapshot says beside its key.
     """
     wanted = with_error(schema)

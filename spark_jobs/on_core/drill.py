@@ -60,9 +60,14 @@ def failure_drill(
 ) -> DataFrame:
     """Every live broker, every rack, and the pairs of brokers that share the most partitions fail, each by itself.
 
-    A cluster without partitions has nothing to lose: no row. `tasks`: see `per_snapshot`.
+    A cluster without partitions has nothing to lose: no row.
 
-    In:  schemas.PARTITIONS and CORE_FACTS.
+    Args:
+        partitions: schemas.PARTITIONS.
+        core_facts: schemas.CORE_FACTS.
+        pairs_max: how many pairs of a cluster fail at most; 0: none.
+        tasks: see `per_snapshot`.
+
     Out: `PARTIAL` and `error`, one row per slice and scenario; `ranked` makes schemas.FAILURE_DRILL of it.
     """
     no_pairs = F.lit(None).cast(ArrayType(ArrayType(IntegerType()))).alias("pairs")

@@ -278,8 +278,14 @@ def cluster_findings(
 ) -> DataFrame:
     """What is wrong with the controller and with the tree itself.
 
-    In:  schemas.CLUSTER of the current snapshot and of the snapshot before (at most one row per cluster each); schemas.BAD_ROWS; `registrations`.
-    Out: schemas.FINDINGS: no_controller, controller_churn (more than `churn_max` elections since the snapshot before),
+    Args:
+        cluster: schemas.CLUSTER of the current snapshot, at most one row per cluster.
+        earlier: the same of the snapshot before.
+        bad_rows: schemas.BAD_ROWS.
+        registered: `registrations`.
+        churn_max: so many elections since the snapshot before are no finding yet.
+
+    Out: schemas.FINDINGS: no_controller, controller_churn (more than `churn_max` elections),
          kraft_migration, inconsistent_snapshot, unreadable_znode.
     """
     before = earlier.select("cluster", F.col("controller_epoch").alias("epoch_before"))

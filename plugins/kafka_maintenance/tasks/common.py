@@ -115,6 +115,12 @@ def waits_for(kind: str, cluster: str, started_by: str | None = None, clears: in
     """Whose approval a run waits for that was cleared so often, in the words of its note.
 
     A policy that cannot be read keeps no run from being started: the gate itself says why it cannot ask.
+
+    Args:
+        kind: of the plan.
+        cluster: whose plan it is.
+        started_by: who started the run; None: a schedule or another run.
+        clears: how often the run was cleared.
     """
     try:
         policy = hooks.policy_for(cluster)

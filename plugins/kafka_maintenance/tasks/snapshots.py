@@ -160,6 +160,12 @@ def stored_snapshot(cluster: str, day: date, run: str) -> dict[str, Any] | None:
 def named_snapshot(store: "ObjectStore", *, cluster: str, date: str, snapshot: str) -> "Manifest":
     """The snapshot with that name in the store; names are all that tasks hand each other.
 
+    Args:
+        store: of snapshots.
+        cluster: its name.
+        date: on which it was taken, UTC, in ISO form.
+        snapshot: its id.
+
     Raises:
         ObjectMissingError: there is none; ObjectDamagedError: it cannot be read.
         ValueError: a name that cannot be part of a key.
