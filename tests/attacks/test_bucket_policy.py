@@ -34,7 +34,7 @@ BUCKET = "backups"
 SECOND, COPIER = "copies", "COPIER"
 ROLES = ("SNAPSHOT_WRITER", "ANALYST", "APPROVER", "APPLIER")
 RECORDS = ("audit", "approvals", "rejections", "receipts")
-NOW = datetime.now(UTC)
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 class ServerWithUsers(ObjectStoreServer):
@@ -106,7 +106,7 @@ def test_each_role_can_do_its_work(stores):
     world = three_brokers()
     world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)))
     assert plan_elections(analyst, "demo", zookeeper=world.zookeeper(), now=NOW)
-    later = datetime.now(UTC) + timedelta(days=1)  # else it is the same plan, and nothing is written
+    later = NOW + timedelta(days=1)  # else it is the same plan, and nothing is written
     plan = plan_elections(approver, "demo", zookeeper=world.zookeeper(), now=later)
     approver.probe()
     gate = {"cluster": "demo", "run": "d.r", "ask_id": "1"}

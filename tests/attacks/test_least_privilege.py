@@ -31,7 +31,6 @@ TOOL = ZooKeeperAuth(scheme="sasl", username="tool", password="t")
 BITS = {"write": 2, "create": 4, "delete": 8}
 PAGE = ROOT / "docs" / "zookeeper.md"
 ROW = re.compile(r"^\| (.+?) \| `(/.*?)` \| ((?:create|write|delete)(?:, (?:create|write|delete))*) \|", re.MULTILINE)
-NOW = datetime.now(UTC) + timedelta(hours=1)
 OLD = TopicPartition("old", 0)
 
 
@@ -44,6 +43,11 @@ def _table():
 TABLE = _table()
 
 
+def _in_an_hour():
+    """When the server's own times, such as that of a notification, are long past."""
+    return datetime.now(UTC) + timedelta(hours=1)
+
+
 class SecuredServer(RealServer):
     """Whoever plays the brokers logs in as they do: what they create is theirs, and the world may read it."""
 
@@ -52,21 +56,21 @@ class SecuredServer(RealServer):
 
 
 def _elections(store, world):
-    return plan_elections(store, "demo", zookeeper=world.own, now=NOW)
+    return plan_elections(store, "demo", zookeeper=world.own, now=_in_an_hour())
 
 
 def _deletion(store, world):
-    return plan_deletions(store, "demo", topics=["old"], zookeeper=world.own, now=NOW)
+    return plan_deletions(store, "demo", topics=["old"], zookeeper=world.own, now=_in_an_hour())
 
 
 def _drain(store, world):
     world.notify(OLD)
-    return plan_drain(store, "demo", zookeeper=world.own, now=NOW)
+    return plan_drain(store, "demo", zookeeper=world.own, now=_in_an_hour())
 
 
 def _moves(store, world, **throttle):
     waves = [[Target(*OLD, tuple(map(BrokerId, (3, 1))))]]
-    return plan_reassignment(store, "demo", waves=waves, zookeeper=world.own, now=NOW, **throttle)
+    return plan_reassignment(store, "demo", waves=waves, zookeeper=world.own, now=_in_an_hour(), **throttle)
 
 
 def _throttled(store, world):
@@ -144,7 +148,7 @@ def _carried_out(hosts, operation, rights):
                     approved_digest=plan.digest,
                     approver="ann",
                     zookeeper=ClusterAddress(server.hosts, auth=TOOL),
-                    now=NOW,
+                    now=_in_an_hour(),
                     run_id="run",
                     patience_s=0,
                     settle_timeout_s=0,

@@ -32,7 +32,7 @@ PAGES = {
     "clusters": "clusters",
     "cluster": "cluster?name=alpha",
     "cluster-huge": "cluster?name=huge",
-    "cluster-compared": f"cluster?name=alpha&against=gamma&date={today()}",
+    "cluster-compared": "cluster?name=alpha&against=gamma",
     "topic": f"topic?cluster={RECORDED}&name=orders",
     "approvals": "approvals",
     "executions": "executions",

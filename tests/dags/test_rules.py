@@ -4,6 +4,7 @@ import ast
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -349,17 +350,20 @@ def test_a_missing_pool_is_made_in_the_middle_of_the_schedulers_work(database, m
     ("task_id", "key", "first"),
     [
         pytest.param("analyse", "2026-01-05", False, id="of a past date"),
-        pytest.param("analyse", f"{datetime.now(UTC):%Y-%m-%d}", True, id="of today"),
+        pytest.param("analyse", "2026-11-22", True, id="of today"),
         pytest.param("analyse", None, True, id="without a date"),
         pytest.param("publish_report", "2026-01-05", True, id="in another pool"),
     ],
 )
-def test_a_spark_job_of_a_past_date_gives_way_to_that_of_today(bag, database, task_id, key, first):
+def test_a_spark_job_of_a_past_date_gives_way_to_that_of_today(bag, database, monkeypatch, task_id, key, first):
     """As the scheduler makes the tasks of a run: of those that wait in a pool it takes the heaviest first."""
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
     from airflow.serialization.serialized_objects import DagSerialization
 
+    from kafka_maintenance.provider import policy
+
+    monkeypatch.setattr(policy, "datetime", SimpleNamespace(now=partial(datetime, 2026, 11, 22, 12, 0, 0, 0)))
     dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(bag.dags["nightly_analysis"]))
     run = DagRun(dag_id=dag.dag_id, run_id="one", run_type="backfill", partition_key=key)
     ti = TaskInstance(dag.get_task(task_id), run_id=run.run_id, dag_version_id=None)
