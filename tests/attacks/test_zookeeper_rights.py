@@ -112,7 +112,9 @@ def test_brokers_of_another_principal_rewrite_and_remove_our_request(ways, schem
         kafka.create("/admin", acl=(*CREATOR_ALL, Acl(4, principal.scheme, principal.id), Acl(1, "world", "anyone")))
         session.create(REQUEST, b"plan")
         kafka.set(REQUEST, b"what is left of the plan", 0)
+        assert session.get(REQUEST)[0] == b"what is left of the plan"
         kafka.delete(REQUEST, 1)
+        assert session.exists(REQUEST) is None
 
 
 @pytest.mark.services

@@ -32,7 +32,7 @@ from controller_core.plans.request_znodes import (
     CreateReassignPartitions,
     Target,
 )
-from controller_core.plans.validation import check_plan
+from controller_core.plans.validation import check_plan, plan_problems
 from tests.broker_ids import ids
 from tests.controller_core.plans.observed import A0, A2, EXAMPLES, GONE, IDLE, OLD, ORIGIN, planned, seen
 
@@ -88,29 +88,34 @@ def beside(plan, *outcomes, expectations=()):
     return step_of(plan, outcomes=(*step.outcomes, *outcomes), expectations=(*step.expectations, *expectations))
 
 
+def assert_taken_again(plan):
+    """It is read as it was written, and nothing of it is refused."""
+    assert plan_from_bytes(plan_to_bytes(plan), where="s") == plan
+    assert plan_problems(plan) == ""
+    check_plan(plan, "s")
+
+
 @pytest.mark.parametrize("kind", list(EXAMPLES))
 def test_what_is_planned_is_taken_again(kind):
-    plan = planned(EXAMPLES[kind]())
-    assert plan_from_bytes(plan_to_bytes(plan), where="s") == plan
-    check_plan(plan, "s")
+    assert_taken_again(planned(EXAMPLES[kind]()))
 
 
 def test_a_re_election_for_a_request_alone_is_taken_again():
-    check_plan(planned(drain_plan(seen(reassign_requests={GONE: ids(1)}), ORIGIN, now_ms=0)), "s")
+    assert_taken_again(planned(drain_plan(seen(reassign_requests={GONE: ids(1)}), ORIGIN, now_ms=0)))
 
 
 def test_a_re_election_for_requests_that_are_not_begun_is_taken_again():
-    check_plan(idle(), "s")
+    assert_taken_again(idle())
 
 
 def test_a_cancel_is_taken_again():
-    plan = cancel()
-    assert plan_from_bytes(plan_to_bytes(plan), where="s") == plan
-    check_plan(plan, "s")
+    assert_taken_again(cancel())
 
 
 def test_a_cluster_without_an_id_has_no_expectation_of_one():
-    check_plan(planned(elections_plan(seen(kafka_cluster_id=None), ORIGIN, [A0])), "s")
+    plan = planned(elections_plan(seen(kafka_cluster_id=None), ORIGIN, [A0]))
+    assert [each for each in plan.expectations if isinstance(each, KafkaClusterIs)] == []
+    assert_taken_again(plan)
 
 
 MADE_OF = {

@@ -162,6 +162,7 @@ def test_no_answer_in_time_is_no_rejection(store, text):
     keep_asked(store, text)
     keep_answered(store, user=None, options=["Reject"])
     approvals.refuse_rejected(store, "alpha", text.plan.digest, None)
+    assert list(approvals.rejections(store, "alpha", text.plan.digest)) == []
 
 
 @pytest.mark.parametrize("name", ["apply", "retention"])

@@ -2,6 +2,7 @@
 
 from tests import airflow_home  # isort: skip  # before anything of Airflow
 
+import re
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
 
@@ -88,6 +89,15 @@ def conf_of(**conf):
     return {"dag_run": run, "dag": SimpleNamespace(params=PARAMS), "task": first}
 
 
+def complaint_of(context):
+    """What is said of a run that is not begun; None: it is."""
+    try:
+        refuse_misspelt(context)
+    except BadInputError as refused:
+        return str(refused)
+    return None
+
+
 @pytest.mark.parametrize(
     ("key", "meant"),
     [
@@ -99,21 +109,22 @@ def conf_of(**conf):
     ],
 )
 def test_a_run_whose_conf_almost_names_a_param_is_not_begun(key, meant):
-    with pytest.raises(
-        BadInputError, match=f"'manual__a' of reassign_partitions not begun: .*found '{key}'.*'{meant}'"
-    ):
-        refuse_misspelt(conf_of(cluster="blue", **{key: "x"}))
+    said = complaint_of(conf_of(cluster="blue", **{key: "x"}))
+    assert re.search(f"'manual__a' of reassign_partitions not begun: .*found '{key}'.*'{meant}'", said)
 
 
 def test_a_param_in_the_spelling_of_the_commands_option_is_told_too():
-    with pytest.raises(BadInputError, match=r"found 'even-if-used'.*'even_if_used'"):
-        refuse_misspelt(conf_of(**{"even-if-used": True}) | {"dag": SimpleNamespace(params={"even_if_used": False})})
+    said = complaint_of(conf_of(**{"even-if-used": True}) | {"dag": SimpleNamespace(params={"even_if_used": False})})
+    assert re.search(r"found 'even-if-used'.*'even_if_used'", said)
 
 
 def test_other_keys_of_a_conf_are_for_others():
-    refuse_misspelt(conf_of(cluster="blue", ticket="OPS-1", requester="ann", openlineage={"parent": "x"}, p="1"))
-    refuse_misspelt({**conf_of(), "dag_run": SimpleNamespace(conf=None)})
+    conf = {"cluster": "blue", "ticket": "OPS-1", "requester": "ann", "openlineage": {"parent": "x"}, "p": "1"}
+    assert complaint_of(conf_of(**conf)) is None
+    assert complaint_of({**conf_of(), "dag_run": SimpleNamespace(conf=None)}) is None
 
 
 def test_what_is_begun_goes_on_where_an_upgrade_renamed_a_param():
-    refuse_misspelt(conf_of(moves_count_max=5) | {"task": SimpleNamespace(upstream_task_ids={"snapshot_to_plan"})})
+    first = conf_of(moves_count_max=5)
+    assert complaint_of(first) is not None
+    assert complaint_of(first | {"task": SimpleNamespace(upstream_task_ids={"snapshot_to_plan"})}) is None

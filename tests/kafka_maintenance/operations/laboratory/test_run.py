@@ -24,15 +24,31 @@ from tests.kafka_maintenance import snapshot_world as world
 from tests.kafka_maintenance.operations.act_as_controller.world import Relay
 
 
+def refusal_of(hosts):
+    """What is said of an address that is refused; None: it is taken."""
+    try:
+        require_loopback_hosts(ClusterAddress(hosts))
+    except RefusedError as refused:
+        return str(refused)
+    return None
+
+
 @pytest.mark.parametrize("hosts", ["127.0.0.1:2181", "localhost:2181/x", "[::1]:2181", "127.0.0.1:1,127.0.0.2:1/kafka"])
 def test_loopback_is_taken(hosts):
-    require_loopback_hosts(ClusterAddress(hosts))
+    assert refusal_of(hosts) is None
 
 
-@pytest.mark.parametrize("hosts", ["zk1:2181/kafka", "10.0.0.1:2181", "127.0.0.1:2181,zk2:2181", "[2001:db8::1]:2181"])
-def test_any_other_address_is_refused(hosts, capsys):
-    with pytest.raises(RefusedError, match="expected a ZooKeeper on loopback"):
-        require_loopback_hosts(ClusterAddress(hosts))
+@pytest.mark.parametrize(
+    ("hosts", "strange"),
+    [
+        ("zk1:2181/kafka", "zk1"),
+        ("10.0.0.1:2181", "10.0.0.1"),
+        ("127.0.0.1:2181,zk2:2181", "zk2"),
+        ("[2001:db8::1]:2181", "2001:db8::1"),
+    ],
+)
+def test_any_other_address_is_refused(hosts, strange, capsys):
+    assert f"expected a ZooKeeper on loopback, found {strange};" in refusal_of(hosts)
     assert main(["lab", "--zookeeper", hosts]) == 1
     assert "no production cluster is ever run by it" in capsys.readouterr().err
 
