@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ClientPartition
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 
@@ -49,8 +49,6 @@ OF_BROKERS = re.compile(
 OF_THE_SERVERS = frozenset({"an ensemble lost its disks", "brokers started on an empty ensemble"})
 """Accidents that no broker lives through, so that they are stopped before."""
 OWNED = [make_digest_acl(OWNER.username, OWNER.password, all=True), *READ_ACL_UNSAFE]
-REACTION_S = 2.0
-"""How long brokers have to notice an accident."""
 
 
 def fill(cluster):
@@ -112,6 +110,15 @@ def until_in_sync(cluster, partitions):
     wait_until(in_sync, what="every partition has a leader and its whole ISR", timeout_s=120)
 
 
+def until_noticed(cluster):
+    """The controller has done what an accident made it do: it answers this question after all events that ZooKeeper told it of before."""
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+    try:
+        admin.list_partition_reassignments()
+    finally:
+        admin.close()
+
+
 def run(line, status, wanted="()"):
     """What of that which a command line printed is wanted."""
     printed, said = io.StringIO(), io.StringIO()
@@ -145,7 +152,7 @@ def repaired(accident, cluster, store, key_file, number):
     with connect(cluster.zookeeper_connect, auth=OWNER if accident == SECURED else None) as session:
         ACCIDENTS[accident](session)
     if accident not in OF_THE_SERVERS:
-        time.sleep(REACTION_S)
+        until_noticed(cluster)
     if STOPPED[accident] == "stopped":
         stopped(cluster)
     line = ROWS[accident].replace("SNAPSHOT", snapshot.snapshot_id).replace("ZOOKEEPER", cluster.zookeeper_connect)
@@ -164,7 +171,9 @@ def repaired(accident, cluster, store, key_file, number):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--version", default="3.9")
+    parser.add_argument(
+        "--version", default="3.9", help="2.4 or newer: an older controller cannot be asked whether it has noticed"
+    )
     parser.add_argument("--only", type=int, action="append", help="number of a row; may be repeated (default: all)")
     given = parser.parse_args()
     os.environ[PASSWORD_VARIABLE] = OWNER.password
