@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+export JAVA_HOME := $(shell .ci/java)
 unexport PYTHONDONTWRITEBYTECODE
 SEEDS ?= 2000
 APPROVE ?= ask

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +20,19 @@ SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For a program that runs for seconds, or a server of little: half the CPU time; a small ZooKeeper from its start to its stop 0.42 for 0.55 s."""
 QUIET_SERVER = ("-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true")
 """For each server: it keeps no counters in a file of the machine, and listens where its loopback address says."""
+FOLDERS = (
+    "/usr/lib/jvm/*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    "/opt/homebrew/opt/openjdk*",
+    "/usr/local/opt/openjdk*",
+)
+"""Homes of Java, as distributions, macOS and Homebrew name them; `.ci/java`, which runs before there is a Python, looks there too."""
 INSTALL_HINT = (
-    "install one: `sudo apt-get install openjdk-17-jre-headless` (Debian, Ubuntu),"
-    " `sudo dnf install java-17-openjdk-headless` (Fedora), `brew install openjdk@17` (macOS);"
+    "install one: `sudo apt-get install openjdk-17-jre-headless` (Debian, Ubuntu; Debian 13: `openjdk-21-jre-headless`),"
+    " `sudo dnf install java-21-openjdk-headless` (Fedora), `brew install openjdk@21` (macOS);"
     " or set JAVA_HOME to the folder of an installed one"
 )
+"""`.ci/require` says the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,7 @@ class Java:
 
 
 def find_java(env: Mapping[str, str] | None = None) -> Java:
-    """The Java of JAVA_HOME, else of PATH, if it is 17 or newer.
+    """The Java of JAVA_HOME, else of PATH, else the newest of `FOLDERS`: the first that is 17 or newer.
 
     Args:
         env: the environment to look in; None for that of this process.
@@ -44,19 +53,35 @@ def find_java(env: Mapping[str, str] | None = None) -> Java:
         JavaMissingError: there is none, it does not run, or it is older; says what to install.
     """
     environment = os.environ if env is None else env
-    home = environment.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH", ""))
-    place = f"JAVA_HOME={home}" if home else "PATH"
-    if found is None or not Path(found).exists():
-        raise JavaMissingError(
-            f"looking for Java {JAVA_VERSION_MIN} or newer in {place}: found no java program; {INSTALL_HINT}"
-        )
-    version = _version(found, place)
+    home, on_path = environment.get("JAVA_HOME"), shutil.which("java", path=environment.get("PATH", ""))
+    named = {f"JAVA_HOME={home}": str(Path(home) / "bin" / "java")} if home else {}
+    refused: list[JavaMissingError] = []
+    for place, program in (named | {"PATH": on_path or ""}).items():
+        try:
+            return _usable(program, place)
+        except JavaMissingError as error:
+            refused.append(error)
+    homes = [home for pattern in FOLDERS for home in sorted(Path("/").glob(pattern.removeprefix("/")))]
+    lying = [java for home in homes if (java := _lying_in(home))]
+    if not lying:
+        raise refused[0]
+    return max(lying, key=lambda java: java.version)
+
+
+def _lying_in(home: Path) -> Java | None:
+    with suppress(JavaMissingError):
+        return _usable(str(home / "bin" / "java"), str(home))
+    return None
+
+
+def _usable(program: str, place: str) -> Java:
+    wanted = f"looking for Java {JAVA_VERSION_MIN} or newer in {place}"
+    if not Path(program).is_file():
+        raise JavaMissingError(f"{wanted}: found no java program; {INSTALL_HINT}")
+    version = _version(program, place)
     if version < JAVA_VERSION_MIN:
-        raise JavaMissingError(
-            f"looking for Java {JAVA_VERSION_MIN} or newer in {place}: found Java {version} ({found}); {INSTALL_HINT}"
-        )
-    return Java(Path(found), version)
+        raise JavaMissingError(f"{wanted}: found Java {version} ({program}); {INSTALL_HINT}")
+    return Java(Path(program), version)
 
 
 def major_version(version_text: str) -> int | None:

@@ -103,7 +103,7 @@ def test_a_python_without_ensurepip_is_told_before_anything_is_installed(tmp_pat
     assert done.returncode == 1
     for words in (
         "with the modules venv and ensurepip",
-        "sudo apt-get install python3 python3-venv",
+        "sudo apt-get install python3 python3-venv (Ubuntu 22.04: python3.11 python3.11-venv)",
         "sudo dnf",
         "brew install",
     ):
@@ -111,13 +111,49 @@ def test_a_python_without_ensurepip_is_told_before_anything_is_installed(tmp_pat
     assert run(ROOT / ".ci" / "require", sys.executable).stdout == f"{sys.executable}\n"
 
 
-def test_a_java_that_is_too_old_gets_the_command_for_a_newer_one(tmp_path):
-    program(tmp_path / "bin" / "java", """echo 'openjdk version "11.0.2"' >&2""")
-    done = run(ROOT / ".ci" / "require", sys.executable, JAVA_HOME=str(tmp_path))
+def java_of(home: Path, version: int) -> str:
+    program(home / "bin" / "java", f"""echo 'openjdk version "{version}.0.2"' >&2""")
+    return str(home)
+
+
+@pytest.fixture
+def javas(checkout):
+    """Where this checkout looks for a Java that nobody named."""
+    script = checkout / ".ci" / "java"
+    script.write_text(script.read_text().replace("/usr/lib/jvm/*", f"{checkout}/jvm/*"))
+    return checkout / "jvm"
+
+
+@pytest.mark.parametrize(
+    ("home", "on_path", "taken"),
+    [
+        pytest.param(17, 21, "home", id="JAVA_HOME's, where it is new enough"),
+        pytest.param(11, 17, "", id="else that of the PATH"),
+        pytest.param(11, 11, "jvm/java-99", id="else the newest that lies about"),
+    ],
+)
+def test_make_hands_on_the_first_java_that_is_new_enough(checkout, javas, home, on_path, taken):
+    for version in (8, 99, 25):
+        java_of(javas / f"java-{version}", version)
+    (checkout / "Makefile").open("a").write("\njava:\n\t@echo $$JAVA_HOME\n")
+    named = {
+        "JAVA_HOME": java_of(checkout / "home", home),
+        "PATH": f"{java_of(checkout / 'path', on_path)}/bin:/usr/bin:/bin",
+    }
+    assert run("make", "-C", checkout, "java", "--no-print-directory", **named).stdout.strip() == (
+        str(checkout / taken) if taken else ""
+    )
+    said = run(checkout / ".ci" / "require", sys.executable, **named).stderr
+    assert f"using Java {99 if 'jvm' in taken else 17} (" in said
+
+
+def test_a_java_that_is_too_old_gets_the_command_for_a_newer_one(checkout, javas, tmp_path):
+    old = java_of(tmp_path / "old", 11)
+    done = run(checkout / ".ci" / "require", sys.executable, JAVA_HOME=old, PATH=f"{old}/bin:/usr/bin:/bin")
     assert (done.returncode, done.stdout) == (1, "")
     for words in (
         "need Java 17 or newer",
-        "found Java 11",
+        f"expected one as {old}/bin/java, found Java 11",
         "sudo apt-get install openjdk-17",
         "sudo dnf",
         "brew install",
