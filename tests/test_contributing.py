@@ -15,7 +15,7 @@ from controller_core.model.dialect import MINOR_VERSIONS, Dialect
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance.cli.command_parser import leaves
 from kafka_maintenance.cli.main import parser
-from tests.source_files import ROOT, kinds_of_findings, text, tree_of
+from tests.source_files import ROOT, kinds_of_findings, python_files, text, tree_of
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 OPERATIONS = [str(kind) for kind in PlanKind]
@@ -37,6 +37,18 @@ def test_what_contributing_names_is_there(name):
 def test_a_behaviour_is_where_the_list_says(name, place):
     source = text(place) if place.endswith(".py") else sources(place)
     assert re.search(rf"(?m)^\s*(?:def|class) {name}\b|^{name}\b.* = ", source)
+
+
+def test_the_tests_of_a_room_lie_in_the_folder_of_its_name_or_where_the_list_says():
+    rooms = {name.rpartition("/")[0] for name in python_files("controller_core", "plugins", "spark_jobs", "dags")}
+    tests = {name.rpartition("/")[0] for name in python_files("tests") if "/test_" in name}
+    elsewhere = dict(re.findall(r"(?m)^\| `([^`]+)` \| `(tests/[^`]+)` \| ", CONTRIBUTING))
+
+    def has_tests(folder):
+        return any(f"{each}/".startswith(f"{folder}/") for each in tests)
+
+    assert {room for room in rooms if not has_tests(f"tests/{room.removeprefix('plugins/')}")} == set(elsewhere)
+    assert set(elsewhere.values()) <= tests
 
 
 @pytest.mark.parametrize("kind", sorted(set(kinds_of_findings())))

@@ -4,7 +4,6 @@ import functools
 import hashlib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -312,72 +311,6 @@ def test_an_address_of_no_known_kind_is_refused(uri):
 def test_the_memory_of_a_name_is_one():
     open_store("memory://same").put("k", b"v")
     assert open_store("memory://same").get("k") == b"v"
-
-
-def test_reading_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(StoreUnreachableError, match="no such folder"):
-        FolderStore(tmp_path / "absent").get("k")
-
-
-def test_a_full_disk(tmp_path, monkeypatch):
-    store = FolderStore(tmp_path)
-    store.put("old", b"1")
-
-    def full(descriptor: int) -> None:
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreUnwritableError, match=r"No space left.*free space"):
-        store.put("new", b"2")
-    monkeypatch.undo()
-    assert list(store.list("")) == ["old"]
-    assert not any((tmp_path / INCOMING).iterdir())
-
-
-def test_a_folder_that_may_not_be_listed_is_named(tmp_path, monkeypatch):
-    store, real = FolderStore(tmp_path), os.scandir
-    store.put("v1/closed/k", b"1")
-
-    def scan(folder: Path):
-        if folder.name == "closed":
-            raise PermissionError(13, os.strerror(13), str(folder))
-        return real(folder)
-
-    monkeypatch.setattr(os, "scandir", scan)
-    with pytest.raises(StoreAccessDeniedError, match=r"v1/closed' not read: Permission denied"):
-        store.list("v1/")
-
-
-def test_a_read_only_folder(tmp_path, monkeypatch):
-    def refuse(self: Path, *args: object, **kwargs: object) -> None:
-        raise OSError(30, os.strerror(30), str(self))
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(StoreUnwritableError, match="Read-only file system"):
-        FolderStore(tmp_path).probe()
-
-
-def test_a_writer_killed_half_way_leaves_nothing_visible(tmp_path):
-    store = FolderStore(tmp_path)
-    store.put("whole", b"1")
-    (tmp_path / INCOMING / "4711-dead").write_bytes(b"half")
-    assert list(store.list("")) == ["whole"]
-
-
-@pytest.mark.parametrize("linked", [False, True], ids=["a folder", "a link that somebody put in its place"])
-def test_the_probe_takes_away_what_killed_writers_left_a_day_ago(tmp_path, linked):
-    store, aside = FolderStore(tmp_path / "store"), tmp_path / "store" / INCOMING
-    store.put("whole", b"1")
-    if linked:
-        aside.rmdir()
-        (tmp_path / "foreign").mkdir()
-        aside.symlink_to(tmp_path / "foreign")
-    for name, age_h in (("4711-dead", 25), ("4712-at-work", 23)):
-        (aside / name).write_bytes(b"half")
-        os.utime(aside / name, (time.time() - age_h * 3600,) * 2)
-    store.probe()
-    assert sorted(path.name for path in aside.iterdir()) == ["4711-dead", "4712-at-work"][not linked :]
-    assert list(store.list("whole")) == ["whole"]
 
 
 def test_nobody_listens():
