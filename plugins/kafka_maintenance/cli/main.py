@@ -67,7 +67,7 @@ from kafka_maintenance.cli.arguments import (
     whole_number,
 )
 from kafka_maintenance.cli.command_parser import PROGRAM, CommandParser, explain_commands
-from kafka_maintenance.cli.interruption import INTERRUPTED, say_interrupted
+from kafka_maintenance.cli.interruption import say_interrupted
 from kafka_maintenance.cli.permission import add_permission_arguments, window_closed_now
 from kafka_maintenance.cli.progress import Bars, log_to_stderr, show_read, show_steps
 
@@ -91,9 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             argcomplete.autocomplete(root)
         return _finished(root, given)
-    except KeyboardInterrupt:
-        say_interrupted()
-        return INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        return say_interrupted(interrupt)
     except Exception as error:  # noqa: BLE001 - the outermost place: whatever it is becomes a message and a status
         if os.environ.get(TRACEBACK_VARIABLE):
             traceback.print_exc()

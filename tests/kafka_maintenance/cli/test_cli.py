@@ -12,6 +12,7 @@ import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import sleep
 from unittest.mock import Mock
 
 import pytest
@@ -27,6 +28,8 @@ from kafka_maintenance.operations.analysis.run import LOG
 from kafka_maintenance.operations.plans import elections
 from kafka_maintenance.operations.plans.store import StoredPlan
 from kafka_maintenance.servers.ports import free_port
+from kafka_maintenance.servers.process import wait_until
+from kafka_maintenance.servers.workspace import read_records, running
 from tests.kafka_maintenance.cli.commands import TIMEOUT_S, run
 from tests.kafka_maintenance.snapshot_world import stored_day
 from tests.source_files import ROOT
@@ -359,18 +362,56 @@ def test_a_character_that_the_encoding_of_the_output_lacks_is_printed_as_its_esc
     assert (done.returncode, "HOST:PORT,\\u2026" in done.stdout) == (0, True)
 
 
-def test_an_interrupt_while_modules_are_loaded_is_quiet():
-    code = (
-        "import sys\n"
-        "class Interrupt:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        if name == 'kafka_maintenance.cli.main': raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupt())\n"
-        "from kafka_maintenance.__main__ import run\n"
-        "run()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
-    assert (done.returncode, done.stderr) == (130, "kafka-maintenance: interrupted\n")
+WHILE_LOADED = """import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == 'kafka_maintenance.cli.main': os.kill(os.getpid(), signal.{0})
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ['kafka-maintenance', '--version']
+from kafka_maintenance.__main__ import run
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("SIGINT", 130, "kafka-maintenance: interrupted\n"),
+        ("SIGTERM", 143, "kafka-maintenance: interrupted by SIGTERM\n"),
+        ("SIGHUP", 129, "kafka-maintenance: interrupted by SIGHUP\n"),
+    ],
+)
+def test_an_interrupt_while_modules_are_loaded_is_quiet(name, status, said):
+    code = [sys.executable, "-c", WHILE_LOADED.format(name)]
+    done = subprocess.run(code, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", said)
+
+
+def test_a_command_that_nohup_started_outlives_its_terminal():
+    code = ["nohup", sys.executable, "-c", WHILE_LOADED.format("SIGHUP")]
+    done = subprocess.run(code, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    assert (done.returncode, done.stdout) == (0, f"kafka-maintenance {__version__}\n")
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_drill_that_a_signal_ends_leaves_no_server_and_no_data(tmp_path, number):
+    """Its ZooKeeper has a session of its own: nothing else would end it."""
+    words = ("drill", "--cluster", "sample-history", "--store", str(RECORDED))
+    with subprocess.Popen(
+        [sys.executable, "-m", "kafka_maintenance", *words], stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
+    ) as drill:  # fmt: skip
+        own = tmp_path / f"kafka-maintenance-{os.getuid()}"
+        wait_until(lambda: any(own.glob("w*/processes.json")), what="its ZooKeeper is started", timeout_s=TIMEOUT_S)
+        (started,) = own.glob("w*/processes.json")
+        (server,) = read_records(started.parent)
+        while drill.poll() is None:  # a terminal that closes sends two of them
+            drill.send_signal(number)
+            sleep(0.05)
+        told = drill.stderr.read()
+    assert (drill.returncode, told) == (128 + number, f"kafka-maintenance: interrupted by {number.name}\n")
+    assert (running(server), list(own.glob("w*"))) == (False, [])
 
 
 def test_a_library_that_aborts_at_the_end_of_the_process_does_not_change_its_status() -> None:
