@@ -26,6 +26,7 @@ from kafka_maintenance.cli.arguments import (
     tell,
 )
 from kafka_maintenance.cli.named_files import json_object, text_in
+from kafka_maintenance.cli.output import reader_has_left
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.terminal import Table
 
@@ -375,4 +376,6 @@ def _watch(arguments: argparse.Namespace) -> int:
             shown = judgement
         if not (arguments.follow or judgement.again) or judgement.advice is not Advice.WAIT:
             return ExitStatus.DONE if judgement.advice is Advice.GO else ExitStatus.FOUND
+        if reader_has_left():
+            return ExitStatus.FOUND
     raise AssertionError  # a watch has no end of its own

@@ -6,13 +6,12 @@ Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside fa
 import argparse
 import atexit
 import contextlib
-import io
 import json
 import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -68,6 +67,7 @@ from kafka_maintenance.cli.arguments import (
 )
 from kafka_maintenance.cli.command_parser import PROGRAM, CommandParser, explain_commands
 from kafka_maintenance.cli.interruption import say_interrupted
+from kafka_maintenance.cli.output import open_what_is_printed_to
 from kafka_maintenance.cli.permission import add_permission_arguments, window_closed_now
 from kafka_maintenance.cli.progress import Bars, log_to_stderr, show_read, show_steps
 
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if any(
             word.startswith("--j") and "--json".startswith(word) for word in given
         ):  # argparse takes its beginning, too
-            with contextlib.suppress(OSError), _reader_may_leave():
+            with contextlib.suppress(OSError):
                 told = {"error": type(error).__name__, "message": message, "exit_status": int(status)}
                 print(json.dumps(told, indent=1), flush=True)
         print(f"kafka-maintenance: {message}", file=sys.stderr)
@@ -114,7 +114,7 @@ def run() -> NoReturn:
     Python's part of an orderly end comes first (threads that are waited for, what `atexit` knows), then the process is left at once, before C++ takes
     its libraries down under the threads of others: 2 of 1,000 runs of `blame`, which reads Parquet, had ended in SIGABRT.
     """
-    _open_what_is_printed_to()
+    open_what_is_printed_to()
     status = main()
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does first
     atexit._run_exitfuncs()  # noqa: SLF001 - and then
@@ -124,75 +124,16 @@ def run() -> NoReturn:
     os._exit(status)
 
 
-def _open_what_is_printed_to() -> None:
-    """An output that was closed drops what is printed; of a character that the encoding of standard output lacks its escape is printed."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the process ends
-    for name, kind in (("stdout", _StandardOutput), ("stderr", _StandardError)):
-        if isinstance(found := getattr(sys, name), io.TextIOWrapper):
-            given = {each: getattr(found, each) for each in ("encoding", "line_buffering", "write_through")}
-            setattr(sys, name, kind(found.detach(), errors="backslashreplace", **given))
-
-
-class _StandardOutput(io.TextIOWrapper):
-    """Says that it is standard output that takes no more: the system's error does not, and a large output is written before the command ends."""
-
-    def write(self, text: str) -> int:
-        with _room_is_told():
-            return super().write(text)
-
-    def flush(self) -> None:
-        with _room_is_told():
-            super().flush()
-
-
-class _StandardError(io.TextIOWrapper):
-    """Drops what standard error does not take, as on a full disk: what the command does is neither ended by that nor judged otherwise."""
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            return super().write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            super().flush()
-
-
-@contextlib.contextmanager
-def _room_is_told() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(
-            f"result not written to standard output: {error.strerror or error}; make room, or let it go elsewhere, and run again"
-        ) from error
-
-
-@contextlib.contextmanager
-def _reader_may_leave() -> Iterator[None]:
-    """Whoever reads standard output may have enough of it: the rest is dropped, here and at the end of the process."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _finished(root: argparse.ArgumentParser, given: Sequence[str]) -> int:
-    """Runs the sub-command; what it printed is written when this returns, so that a closed pipe is seen here."""
-    with _reader_may_leave():
-        try:
-            parsed = root.parse_args(given)
-        except SystemExit as ended:  # after --help or --version
-            found = int(ended.code or 0)
-        else:
-            found = int(parsed.run(parsed) or ExitStatus.DONE)
-        sys.stdout.flush()
-        return found
-    return ExitStatus.DONE
+    """Runs the sub-command; what it printed is written when this returns, so that a full disk is seen here."""
+    try:
+        parsed = root.parse_args(given)
+    except SystemExit as ended:  # after --help or --version
+        found = int(ended.code or 0)
+    else:
+        found = int(parsed.run(parsed) or ExitStatus.DONE)
+    sys.stdout.flush()
+    return found
 
 
 def parser() -> argparse.ArgumentParser:

@@ -74,7 +74,7 @@ def test_a_store_without_an_analysis_says_what_to_run(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("line", "status", "said"),
     [
-        ("status --store {store}", 0, ""),
+        ("status --store {store}", 4, ""),
         ("restore --help", 0, ""),
         ("snapshots list --store {store} --cluster nobody --json", 2, "cluster 'nobody' not found"),
     ],
