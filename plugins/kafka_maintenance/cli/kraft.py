@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from controller_core.model.errors import ObjectStoreError
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approver_argument,
@@ -19,6 +20,7 @@ from kafka_maintenance.cli.arguments import (
     approver_of,
     brokers_named,
     done,
+    exit_status,
     positive,
     show,
     store_of,
@@ -314,8 +316,13 @@ def _rehearse(arguments: argparse.Namespace) -> int:
             brokers=brokers_named(arguments),
             real=real if arguments.with_brokers else None,
         )
-    tell(f"kept as {keep_rehearsal(store, rehearsal, datetime.now(UTC))}")
     show(arguments, rehearsal_text(rehearsal), rehearsal_json(rehearsal))
+    try:
+        kept = keep_rehearsal(store, rehearsal, datetime.now(UTC))
+    except ObjectStoreError as error:  # told here: what it found is shown, and with --json that is the one document
+        tell(f"kafka-maintenance: {error}")
+        return exit_status(error)
+    tell(done(arguments, f"kept as {kept}"))
     return ExitStatus.DONE if rehearsal.passed else ExitStatus.FOUND
 
 

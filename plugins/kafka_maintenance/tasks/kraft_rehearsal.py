@@ -51,8 +51,8 @@ def rehearse(cluster: str, version: str, release_version: str | None, fix: bool,
         brokers=brokers_of(known, None) if known else None,
         real=RealBrokers(with_brokers) if with_brokers else None,
     )
-    keep_rehearsal(store, rehearsal, datetime.now(UTC))
     log.info("%s", rehearsal_text(rehearsal))
+    keep_rehearsal(store, rehearsal, datetime.now(UTC))
     if not rehearsal.passed:
         found = [f"{each.rule or 'no rule'} {each.path or each.line}" for each in rehearsal.outcome.obstacles]
         found += [f"{each.rule or 'no rule'} {each.line}" for each in rehearsal.real.refusals] if rehearsal.real else []
