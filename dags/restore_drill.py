@@ -37,7 +37,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
         "brokers": Param(
             None,
             type=["string", "null"],
-            description="The cluster on whose restored tree brokers are started; empty: the first one that names its version",
+            description="The cluster on whose restored tree brokers are started; empty: the first one that names a version of which some can be started",
         ),
         "by_transactions": Param(
             False,

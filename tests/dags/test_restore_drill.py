@@ -30,6 +30,18 @@ class TestBrokersOfTheDrill:
 
         assert [each["kafka_version"] for each in clusters_to_drill.function(only, brokers)] == versions
 
+    def test_are_not_those_of_a_version_that_cannot_be_started(self, monkeypatch):
+        from kafka_maintenance.operations.errors import BadInputError
+        from kafka_maintenance.tasks.restore_drill import clusters_to_drill
+
+        connection = {"conn_type": "generic", "host": "zk1", "extra": {"kafka_version": "2.5"}}
+        monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps(connection))
+        assert [each["kafka_version"] for each in clusters_to_drill.function(None, None)] == [None, "3.9", None]
+        with pytest.raises(
+            BadInputError, match=r"names its kafka_version, and one of 0\.10\.2, .*, 3\.9, those are beta"
+        ):
+            clusters_to_drill.function(None, "alpha")
+
     @pytest.mark.parametrize(
         ("only", "brokers"),
         [

@@ -43,6 +43,8 @@ from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 
 STORE_VARIABLE: Final = "KAFKA_MAINTENANCE_STORE"
+STARTED_VERSIONS: Final = "0.10.2, 0.11.0, 1.0, 1.1, 2.0, 2.3, 2.4, 2.8, 3.6, 3.7 or 3.9"
+"""`servers.kafka_jars.VERSIONS`, for a help text: they are imported where a server is started only."""
 _SHOWN_MAX: Final = 40  # characters of an argument that is no number
 PASSWORD_VARIABLE: Final = "KAFKA_MAINTENANCE_ZOOKEEPER_PASSWORD"  # noqa: S105 - the name of a variable, no password
 

@@ -129,6 +129,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "snapshots copy": "a snapshot was not copied",
     "snapshots retain": _NOT_APPROVED,
     "restore": _NOT_APPROVED,
+    "drill": "refused: brokers of --kafka-version cannot be started for ids as high as the snapshot's",
     **dict.fromkeys(
         ("plan elections", "plan reassignment", "plan cancel", "plan deletions", "plan drain", "plan leaders"),
         _MAY_REFUSE,

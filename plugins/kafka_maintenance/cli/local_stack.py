@@ -9,7 +9,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kafka_maintenance.cli.arguments import STORE_VARIABLE, ExitStatus, add_json_argument, show, tell, whole_number
+from kafka_maintenance.cli.arguments import (
+    STARTED_VERSIONS,
+    STORE_VARIABLE,
+    ExitStatus,
+    add_json_argument,
+    show,
+    tell,
+    whole_number,
+)
 
 
 def add_parsers(commands: Any) -> None:
@@ -30,7 +38,10 @@ def add_parsers(commands: Any) -> None:
         action.set_defaults(run=_stack, action=name)
         if name == "up":
             action.add_argument(
-                "--kafka-version", metavar="X.Y", default="3.9", help="of the brokers (default: %(default)s)"
+                "--kafka-version",
+                metavar="X.Y",
+                default="3.9",
+                help=f"of the brokers: {STARTED_VERSIONS} (default: %(default)s)",
             )
             action.add_argument(
                 "--brokers",

@@ -9,6 +9,7 @@ from typing import Any
 from controller_core.model.errors import ObjectMissingError
 from controller_core.model.words import counted
 from kafka_maintenance.cli.arguments import (
+    STARTED_VERSIONS,
     ExitStatus,
     add_approve_arguments,
     add_client_settings_argument,
@@ -242,7 +243,9 @@ def _add_drill(commands: Any) -> None:
         help="address or id (default: %(default)s)",
     )
     command.add_argument(
-        "--kafka-version", metavar="X.Y", help="also start brokers of this version on the restored tree"
+        "--kafka-version",
+        metavar="X.Y",
+        help=f"also start brokers of this version on the restored tree: {STARTED_VERSIONS}",
     )
     command.add_argument("--key-file", metavar="FILE", type=Path, help="brings sealed secrets back, too")
     command.add_argument(

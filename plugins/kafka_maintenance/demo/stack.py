@@ -28,6 +28,7 @@ from kafka_maintenance.servers.errors import (
 )
 from kafka_maintenance.servers.java import find_java
 from kafka_maintenance.servers.kafka import KafkaCluster
+from kafka_maintenance.servers.kafka_jars import known_release
 from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew, private_folder, remove_own
 from kafka_maintenance.servers.postgres import PostgresServer
 from kafka_maintenance.servers.s3 import REGION, ObjectStoreServer
@@ -285,6 +286,7 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
         `LocalStack.addresses`.
 
     Raises:
+        VersionRefusedError: brokers of this version cannot be started.
         StackRunningError: the folder's stack is up already; one that another process starts now is awaited first.
         ForeignFolderError: there are files in the folder that no stack made.
         FolderNameError: Airflow would read another path.
@@ -292,6 +294,7 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
             stopped again.
     """
     settings, folder = settings or StackSettings(), folder.resolve()
+    known_release(settings.kafka_version)
     if settings.airflow and not (REPOSITORY / "dags").is_dir():
         raise LocalStackError(
             f"starting a stack in {folder}: expected a checkout with its DAGs at {REPOSITORY}, found no folder dags there,"

@@ -31,6 +31,10 @@ class JarsUnavailableError(LocalStackError):
     """Jars that are not in the cache could not be fetched."""
 
 
+class VersionRefusedError(LocalStackError, ValueError):
+    """A version that was named cannot be used: its jars are not pinned, or Kafka does not know it."""
+
+
 class JarChecksumError(LocalStackError):
     """A cached or fetched jar is not the one that the lock file names."""
 

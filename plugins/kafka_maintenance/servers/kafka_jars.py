@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from kafka_maintenance.servers.errors import JarsUnavailableError
+from kafka_maintenance.servers.errors import VersionRefusedError
 from kafka_maintenance.servers.jar_sets import JarSet, ivy_module
 
 LOCK_FILE = Path(__file__).with_name("kafka_jars.lock.json")
@@ -53,11 +53,7 @@ VERSIONS: Mapping[str, KafkaRelease] = MappingProxyType(
 
 
 def kafka_jars(version: str, *, cache: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
-    """The folder with the jars of a Kafka version, such as "3.9"; arguments and errors: see `JarSet.cached`.
-
-    Raises:
-        JarsUnavailableError: also where the version is not one of `VERSIONS`.
-    """
+    """The folder with the jars of a Kafka version, such as "3.9"; arguments and errors: see `JarSet.cached` and `known_release`."""
     return jar_set(version).cached(cache=cache, env=env)
 
 
@@ -65,18 +61,18 @@ def known_release(version: str) -> KafkaRelease:
     """The pinned release of a version line.
 
     Raises:
-        JarsUnavailableError: the line is not one of `VERSIONS`.
+        VersionRefusedError: the line is not one of `VERSIONS`.
     """
     if version not in VERSIONS:
-        raise JarsUnavailableError(
-            f"looking for the jars of Kafka {version!r}: those of {', '.join(VERSIONS)} are pinned; choose one of them: each change of "
-            "the ZooKeeper controller since 0.10.2 is in one"
+        raise VersionRefusedError(
+            f"Kafka {version!r} not used: expected a version whose jars are pinned, which are {', '.join(VERSIONS)}; choose one of them: each "
+            "change of the ZooKeeper controller since 0.10.2 is in one"
         )
     return VERSIONS[version]
 
 
 def jar_set(version: str) -> JarSet:
-    """What a broker of a version line needs; JarsUnavailableError when the line is not one of `VERSIONS`."""
+    """What a broker of a version line needs; errors as of `known_release`."""
     release = known_release(version)
     return JarSet(
         title=f"Kafka {release.version}",

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from kafka_maintenance.servers import class_data
 from kafka_maintenance.servers.broker_jvm import JVM_FLAGS, class_data_archive, class_path_of
-from kafka_maintenance.servers.errors import LocalStackError
+from kafka_maintenance.servers.errors import LocalStackError, VersionRefusedError
 from kafka_maintenance.servers.java import find_java
 from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.ports import LOOPBACK, check_port
@@ -31,6 +31,9 @@ _TRANSITION: Final = re.compile(rb"transitioning from \w+ to (\w+) state")
 _MIGRATING: Final = re.compile(r"RegisterBrokerRecord\(brokerId=(\d+), isMigratingZkBroker=true")
 _REGISTERED: Final = re.compile(r"RegisterBrokerRecord\(brokerId=(\d+), isMigratingZkBroker=false")
 _UNFENCED: Final = re.compile(r"BrokerRegistrationChangeRecord\(brokerId=(\d+), .*fenced=-1")
+_UNKNOWN_RELEASE: Final = re.compile(
+    r"Version \S+ is not a valid version|metadata\.version \S+ is too old to be supported|Must specify a valid KRaft metadata version of at least \d+\.\d+"
+)
 _LOG_SETTINGS: Final = """\
 log4j.rootLogger=WARN, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -61,6 +64,7 @@ class Storage:
             release_version: first metadata.version of the quorum, such as "3.9"; None: that of the Kafka version.
 
         Raises:
+            VersionRefusedError: Kafka of this version has no such release version.
             LocalStackError: Kafka refuses; carries what it said.
         """
         self.workspace = workspace
@@ -81,11 +85,7 @@ class Storage:
             command, cwd=workspace.folder, capture_output=True, text=True, check=False, timeout=_FORMAT_TIMEOUT_S
         )
         if answer.returncode:
-            said = " | ".join(line for line in (answer.stdout + answer.stderr).splitlines() if "WARN" not in line)[:500]
-            raise LocalStackError(
-                f"formatting a controller of Kafka {version} for cluster {cluster_id!r} with --release-version {release_version}: "
-                f"expected success, found status {answer.returncode}: {said}; choose another release version"
-            )
+            raise _refusal(version, release_version, cluster_id, answer.stdout + answer.stderr)
 
 
 class KRaftController(Server):
@@ -183,6 +183,18 @@ class KRaftController(Server):
 
     def _segments(self) -> list[Path]:
         return sorted((self.folder / "data" / "__cluster_metadata-0").glob("*.log"))
+
+
+def _refusal(version: str, release_version: str | None, cluster_id: str, said: str) -> LocalStackError:
+    """Why the storage was not formatted."""
+    if unknown := _UNKNOWN_RELEASE.search(said):
+        return VersionRefusedError(
+            f"quorum of Kafka {version} not formatted: expected a --release-version that it has, found {release_version!r}: {unknown[0]}; choose another one"
+        )
+    lines = " | ".join(line for line in said.splitlines() if "WARN" not in line)[:500]
+    return LocalStackError(
+        f"formatting a controller of Kafka {version} for cluster {cluster_id!r}: expected success, found: {lines}; correct what it names"
+    )
 
 
 def program(workspace: Workspace, version: str, *, heap_mb: int) -> list[str]:

@@ -24,16 +24,18 @@ def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[
     Raises:
         BadInputError: no brokers can be started for `brokers`; names the clusters that would do.
     """
+    from kafka_maintenance.servers.kafka_jars import VERSIONS
+
     names = tuple(dict.fromkeys(only or hooks.cluster_names()))
     versions = {
         name: found.kafka_version
         for name in names
-        if (found := hooks.usable_cluster(name)) and found.kafka_version is not None
+        if (found := hooks.usable_cluster(name)) and found.kafka_version in VERSIONS
     }
     chosen = brokers or next(iter(versions), None)
     if brokers and brokers not in versions:
         raise BadInputError(
-            f"brokers of {brokers!r} not started: expected a cluster of this drill whose connection names its kafka_version, "
+            f"brokers of {brokers!r} not started: expected a cluster of this drill whose connection names its kafka_version, and one of {', '.join(VERSIONS)}, "
             f"those are {', '.join(versions) or 'none'}; name one of them, or leave it empty"
         )
     return [{"cluster": name, "kafka_version": versions.get(name) if name == chosen else None} for name in names]

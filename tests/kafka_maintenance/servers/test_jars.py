@@ -13,7 +13,7 @@ import pytest
 from controller_core.model.dialect import MINOR_VERSIONS, Dialect, dialect_for
 from kafka_maintenance.servers import broker_jvm, class_data, jar_sets, maven
 from kafka_maintenance.servers import kafka_jars as jars
-from kafka_maintenance.servers.errors import JarChecksumError, JarsUnavailableError
+from kafka_maintenance.servers.errors import JarChecksumError, JarsUnavailableError, VersionRefusedError
 from kafka_maintenance.servers.java import Java
 from kafka_maintenance.servers.s3 import gateway_program
 from tests.listening import listening
@@ -81,7 +81,7 @@ def test_an_extra_jar_is_refused(locked_jar, tmp_path):
 
 
 def test_an_unknown_version_lists_the_known_ones():
-    with pytest.raises(JarsUnavailableError, match=r"Kafka '4\.0'.*0\.10\.2, .*3\.9") as refusal:
+    with pytest.raises(VersionRefusedError, match=r"Kafka '4\.0'.*0\.10\.2, .*3\.9") as refusal:
         jars.kafka_jars("4.0")
     assert "each change of the ZooKeeper controller since 0.10.2 is in one" in str(refusal.value)
 

@@ -15,33 +15,30 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller_core import znodes
 from controller_core.adapters.object_store.open import MemoryStore, ObjectStore
 from controller_core.adapters.snapshot.acls import OPEN_ACL
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import ReadOptions
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth
 from controller_core.model.errors import ObjectMissingError
-from controller_core.model.partitions import TopicPartition
 from controller_core.model.words import counted, first_lines
-from kafka_maintenance.operations.errors import RefusedError, listed
+from kafka_maintenance.operations.errors import listed
 from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.restore.content import Content, RestoreScope, restorable
+from kafka_maintenance.operations.restore.drill_brokers import drill_brokers
 from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment, plan_restore
 from kafka_maintenance.operations.restore.zookeeper_snapshot import MISSING_ACL, ExportOptions, export_snapshot
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, read_manifest, read_raw
 from kafka_maintenance.operations.snapshots.take import take_snapshot
-from kafka_maintenance.servers import KafkaCluster, Workspace, ZooKeeperServer, stop_orphans
-from kafka_maintenance.servers.process import wait_until
+from kafka_maintenance.servers import Workspace, ZooKeeperServer, stop_orphans
 
 _SHOWN_MAX: Final = 20
 _LOGIN: Final = ZooKeeperAuth(scheme="sasl", username="drill", password="drill")  # noqa: S106 -- of a throw-away server
 """May do everything, whatever the ACLs say: those of a snapshot name logins whose passwords nobody knows here."""
 _CHROOT: Final = "/drill"
 _STATS: Final = ("czxid", "mzxid", "ctime", "mtime", "version", "aversion", "pzxid")
-_LEADERS_TIMEOUT_S: Final = 120.0
 _HEAP_MB: Final = 512
 _ZNODES_PER_HEAP_MB: Final = 400
 """2,040,006 znodes start in 5,000 MB (`python -m tests.benchmarks.bench_zookeeper_files`)."""
@@ -97,6 +94,8 @@ def restore_drill(
     Raises:
         SnapshotKeyError: a key that cannot be used.
         ObjectMissingError: there is no snapshot.
+        VersionRefusedError: brokers of this version cannot be started.
+        RefusedError: brokers of the snapshot's ids cannot be started.
         LocalStackError: no server starts.
     """
     # A key that cannot be used is refused before anything is started.
@@ -104,6 +103,7 @@ def restore_drill(
     stop_orphans()  # the servers of a drill that was killed would run on for ever
     chosen = _chosen(store, cluster, manifest)
     raw = read_raw(store, chosen)
+    brokers = None if kafka_version is None else drill_brokers(raw, kafka_version)
     auth = _LOGIN if set(raw["acl"].unique().to_pylist()) != {OPEN_ACL} else None
     torn = not_of_one_moment(store, chosen)  # the scratch store has no other snapshot to name
     scope = RestoreScope(whole=True, acls=_acls_can_be_set(raw))
@@ -126,9 +126,9 @@ def restore_drill(
         differences = compare_contents(wanted, restored, acls=scope.acls)
         if not by_transactions:
             differences += [*_other_stats(raw, found), *_other_digest(server)]
-        brokers = None
-        if kafka_version is not None:
-            brokers, missing = _with_brokers(raw, server, kafka_version, auth)
+        came_up = None
+        if brokers is not None:
+            came_up, missing = brokers.come_up(server, _CHROOT, auth)
             differences += missing
     return DrillReport(
         cluster=chosen.cluster,
@@ -139,7 +139,7 @@ def restore_drill(
         differences=tuple(differences),
         acls_compared=len(wanted.znodes) - brought.acls_unknown if scope.acls else 0,
         acls_unknown=brought.acls_unknown,
-        brokers=brokers,
+        brokers=came_up,
         consistent=chosen.consistent,
         notes=_notes(torn, brought.notes),
         passed=not differences,
@@ -347,55 +347,3 @@ def _schemes(raw: pa.Table) -> dict[str, set[str]]:
 
 def _acls_can_be_set(raw: pa.Table) -> bool:
     return set(_schemes(raw)) <= {"world", "sasl", "ip", "digest"}
-
-
-def _with_brokers(
-    raw: pa.Table, server: ZooKeeperServer, version: str, auth: ZooKeeperAuth | None
-) -> tuple[str, list[str]]:
-    """Starts the brokers that the assignments name; they must register, elect leaders and keep the topics."""
-    topics = _topics(zip(raw["path"].to_pylist(), raw["data"].to_pylist(), strict=True))
-    ids = sorted({broker for replicas in topics.values() for each in replicas for broker in each})
-    if not ids:
-        return "no brokers started: the snapshot has no topics", []
-    if ids[-1] > max(16, 4 * len(ids)):
-        raise RefusedError(
-            f"restore drill with brokers not started: broker ids go up to {ids[-1]}; drill without brokers"
-        )
-    login = (auth.username, auth.password) if auth else None
-    cluster = KafkaCluster(
-        version, server, brokers=ids[-1], chroot=_CHROOT, mode="shared_jvm", name="drill", login=login
-    )
-    with cluster, connect(f"{server.hosts}{_CHROOT}", auth=auth) as session:
-
-        def leaderless() -> list[str]:
-            paths = [
-                znodes.state_path(TopicPartition(topic, number))
-                for topic, replicas in topics.items()
-                for number in range(len(replicas))
-            ]
-            found = session.get_many(paths)
-            return [
-                path
-                for path, state in zip(paths, found, strict=True)
-                if state is None or znodes.decode_state(state[0], path=path, version=0).leader < 0
-            ]
-
-        wait_until(lambda: not leaderless(), what="every partition has a leader", timeout_s=_LEADERS_TIMEOUT_S)
-        there = set(session.children(znodes.TOPICS))
-    missing = [f"topic {topic} is gone after the brokers started" for topic in sorted(topics.keys() - there)]
-    return (
-        f"{counted(len(ids), 'broker')} of Kafka {version} came up with {counted(len(topics), 'topic')}, every partition led",
-        missing,
-    )
-
-
-def _topics(rows: Iterable[tuple[str, bytes | None]]) -> dict[str, list[tuple[int, ...]]]:
-    """Topic → replicas of its partitions, in order."""
-    found: dict[str, list[tuple[int, ...]]] = {}
-    for path, data in rows:
-        if path.rpartition("/")[0] == znodes.TOPICS:
-            topic = znodes.decode_topic(data, path=path)
-            found[path.rpartition("/")[2]] = [
-                topic.assignments[number].replicas for number in sorted(topic.assignments)
-            ]
-    return found

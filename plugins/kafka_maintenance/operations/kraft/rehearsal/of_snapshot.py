@@ -59,6 +59,7 @@ def rehearse_snapshot(
         NoBrokerAnsweredError: none of the named brokers answers; nothing was rehearsed.
         BadInputError: a version that cannot migrate.
         SnapshotKeyError: a key that cannot be used.
+        VersionRefusedError: a release version that this Kafka does not have.
         LocalStackError: no server starts.
     """
     wanted_real = real.count if real else 0

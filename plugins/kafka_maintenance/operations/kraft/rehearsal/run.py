@@ -147,6 +147,7 @@ def rehearse(copy: Copy, quorum: Quorum, workspace: Workspace | None = None) -> 
         workspace: where the servers keep data and logs; None for a temporary folder.
 
     Raises:
+        VersionRefusedError: Kafka of this version has no such release version.
         LocalStackError: no server starts.
     """
     stop_orphans()  # the servers of a rehearsal that was killed would run on for ever
@@ -164,15 +165,15 @@ class _Stage:
         self._obstacles: list[Obstacle] = early
         self._settings = quorum.settings
         self._attempts = 0
-        heap_mb = _HEAP_MB + len(copy.tree.znodes) // _ZNODES_PER_HEAP_MB
-        self._zookeeper = stack.enter_context(ZooKeeperServer(workspace, name="rehearsal-zookeeper", heap_mb=heap_mb))
-        self._storage = Storage(
+        self._storage = Storage(  # first: a release version that Kafka does not have is told before a server starts
             workspace,
             version=quorum.version,
             node_id=free_controller_id(copy),
             cluster_id=self._copy.cluster_id,
             release_version=quorum.release_version,
         )
+        heap_mb = _HEAP_MB + len(copy.tree.znodes) // _ZNODES_PER_HEAP_MB
+        self._zookeeper = stack.enter_context(ZooKeeperServer(workspace, name="rehearsal-zookeeper", heap_mb=heap_mb))
 
     def run(self) -> Outcome:
         while True:

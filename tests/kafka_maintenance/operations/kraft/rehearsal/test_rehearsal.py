@@ -3,13 +3,15 @@
 import psutil
 import pytest
 
+from kafka_maintenance.cli.arguments import ExitStatus, exit_status
 from kafka_maintenance.operations.kraft.rehearsal.attempt import End
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.kraft.rehearsal.difference import Kind, counts_by_kind
 from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import repaired
 from kafka_maintenance.operations.kraft.rehearsal.run import Quorum, rehearse
 from kafka_maintenance.operations.kraft.repairs import repairs
-from kafka_maintenance.servers import Workspace
+from kafka_maintenance.servers import Workspace, ZooKeeperServer
+from kafka_maintenance.servers.errors import VersionRefusedError
 from tests.kafka_maintenance.operations.kraft.cases import EVERYTHING, KEY, two
 from tests.kafka_maintenance.operations.kraft.trees import config, topic, tree
 from tests.processes import command_of
@@ -30,6 +32,26 @@ def test_every_kind_of_entity_is_migrated_and_nothing_stays():
     assert outcome.record_counts["USER_SCRAM_CREDENTIAL"] == 1
     assert not folder.exists()
     assert [each for each in psutil.Process().children(recursive=True) if str(folder) in command_of(each)] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "said"),
+    [
+        ("3.9", "9.9", "Version 9.9 is not a valid version"),
+        ("3.6", "3.9", "Version 3.9 is not a valid version"),
+        ("3.9", "2.8", "metadata.version 2.8-IV1 is too old to be supported"),
+        ("3.7", "2.8", "Must specify a valid KRaft metadata version of at least 3.0"),
+    ],
+)
+def test_a_release_version_that_kafka_does_not_have_is_told_before_a_server_starts(monkeypatch, version, release, said):
+    monkeypatch.setattr(ZooKeeperServer, "start", lambda _: pytest.fail("started"))
+    with pytest.raises(VersionRefusedError) as refused:
+        rehearse(copy_of(tree()), Quorum(version=version, release_version=release))
+    assert (
+        str(refused.value)
+        == f"quorum of Kafka {version} not formatted: expected a --release-version that it has, found '{release}': {said}; choose another one"
+    )
+    assert exit_status(refused.value) is ExitStatus.BAD_INPUT
 
 
 def test_one_run_finds_every_obstacle_and_the_repairs_take_some_away():
