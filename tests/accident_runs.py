@@ -28,8 +28,8 @@ from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot.reader import read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import connect
-from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE
 from kafka_maintenance.cli.main import main as command
+from kafka_maintenance.cli.zookeeper_arguments import PASSWORD_VARIABLE
 from kafka_maintenance.demo.traffic import create_topic, partition_states
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster

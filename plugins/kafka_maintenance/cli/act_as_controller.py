@@ -6,15 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from kafka_maintenance.cli.approved_plan import carry_out
-from kafka_maintenance.cli.arguments import (
-    add_approve_arguments,
-    add_json_argument,
-    add_plan_argument,
-    add_zookeeper_arguments,
-    address_of,
-)
+from kafka_maintenance.cli.arguments import add_approve_arguments, add_json_argument, add_plan_argument
 from kafka_maintenance.cli.named_files import json_object
 from kafka_maintenance.cli.permission import add_permission_arguments, window_closed_now
+from kafka_maintenance.cli.zookeeper_arguments import add_zookeeper_arguments, address_of
 
 
 def add_parsers(commands: Any) -> None:

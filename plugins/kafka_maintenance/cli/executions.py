@@ -16,8 +16,6 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_plan_argument,
     add_store_arguments,
-    add_zookeeper_arguments,
-    address_of,
     approver_of,
     client_settings_of,
     done,
@@ -29,6 +27,7 @@ from kafka_maintenance.cli.arguments import (
 )
 from kafka_maintenance.cli.snapshot_arguments import existing_store_of
 from kafka_maintenance.cli.terminal import Table
+from kafka_maintenance.cli.zookeeper_arguments import add_zookeeper_arguments, address_of
 from kafka_maintenance.operations.errors import RefusedError
 
 CHANGES_SHOWN_MAX: Final = 200

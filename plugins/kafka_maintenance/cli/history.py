@@ -12,9 +12,6 @@ from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_json_argument,
     add_store_arguments,
-    add_zookeeper_arguments,
-    address_of,
-    require_zookeeper,
     show,
     store_of,
     stored_address,
@@ -29,6 +26,7 @@ from kafka_maintenance.cli.snapshot_arguments import (
     add_snapshot_argument,
 )
 from kafka_maintenance.cli.terminal import Table
+from kafka_maintenance.cli.zookeeper_arguments import add_zookeeper_arguments, address_of, require_zookeeper
 
 _ROWS_MAX: Final = 2**31 - 2  # both engines take one more as an int
 

@@ -24,7 +24,7 @@ def interrupted_by_signals() -> None:
 
 
 def say_interrupted(interrupt: KeyboardInterrupt) -> int:
-    """One line on standard error, and no traceback; the exit status, as of a shell: 128 and the number of the signal."""
+    """One line on standard error, and no traceback; the exit status, a shell's: 128 and the number of the signal."""
     number, by = signal.SIGINT, ""
     if isinstance(interrupt, _Ended):
         number = signal.Signals(interrupt.number)

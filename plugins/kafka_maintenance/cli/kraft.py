@@ -15,8 +15,6 @@ from kafka_maintenance.cli.arguments import (
     add_dry_run_argument,
     add_json_argument,
     add_store_arguments,
-    add_zookeeper_arguments,
-    address_of,
     approver_of,
     brokers_named,
     done,
@@ -31,6 +29,7 @@ from kafka_maintenance.cli.named_files import json_object, text_in
 from kafka_maintenance.cli.output import reader_has_left
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.terminal import Table
+from kafka_maintenance.cli.zookeeper_arguments import add_zookeeper_arguments, address_of
 
 
 def add_parsers(commands: Any) -> None:

@@ -4,15 +4,8 @@ import argparse
 from typing import Any
 
 from controller_core.znodes.json_text import INT_MAX
-from kafka_maintenance.cli.arguments import (
-    ExitStatus,
-    add_json_argument,
-    add_zookeeper_arguments,
-    address_of,
-    show,
-    tell,
-    whole_number,
-)
+from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, show, tell, whole_number
+from kafka_maintenance.cli.zookeeper_arguments import add_zookeeper_arguments, address_of
 
 
 def add_parsers(commands: Any) -> None:

@@ -53,8 +53,6 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_plan_argument,
     add_store_arguments,
-    add_zookeeper_arguments,
-    address_of,
     brokers_named,
     done,
     exit_status,
@@ -70,6 +68,7 @@ from kafka_maintenance.cli.interruption import say_interrupted
 from kafka_maintenance.cli.output import open_what_is_printed_to
 from kafka_maintenance.cli.permission import add_permission_arguments, window_closed_now
 from kafka_maintenance.cli.progress import Bars, log_to_stderr, show_read, show_steps
+from kafka_maintenance.cli.zookeeper_arguments import add_zookeeper_arguments, address_of
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
 _PAUSE_MS_MAX: Final = 3_600_000

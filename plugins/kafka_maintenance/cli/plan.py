@@ -23,8 +23,6 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_plan_argument,
     add_store_arguments,
-    add_zookeeper_arguments,
-    address_of,
     client_settings_of,
     given,
     is_dry,
@@ -39,6 +37,7 @@ from kafka_maintenance.cli.arguments import (
 from kafka_maintenance.cli.plan_goals import add_goal_arguments, add_size_arguments, goals_of, limits_of, sizes_of
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.snapshot_arguments import add_snapshot_option, snapshot_uri
+from kafka_maintenance.cli.zookeeper_arguments import add_zookeeper_arguments, address_of
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, listed
 

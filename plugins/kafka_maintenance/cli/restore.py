@@ -13,8 +13,6 @@ from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approve_arguments,
     add_client_settings_argument,
-    add_zookeeper_arguments,
-    address_of,
     approver_of,
     client_settings_of,
     natural,
@@ -32,6 +30,7 @@ from kafka_maintenance.cli.snapshot_arguments import (
     add_snapshot_argument,
     chosen_snapshot,
 )
+from kafka_maintenance.cli.zookeeper_arguments import add_zookeeper_arguments, address_of
 from kafka_maintenance.operations.errors import BadInputError, NothingToRestoreError, RefusedError
 
 _EPOCH_BUMP = 100_000

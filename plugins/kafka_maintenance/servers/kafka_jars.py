@@ -72,7 +72,7 @@ def known_release(version: str) -> KafkaRelease:
 
 
 def jar_set(version: str) -> JarSet:
-    """What a broker of a version line needs; errors as of `known_release`."""
+    """What a broker of a version line needs; errors: see `known_release`."""
     release = known_release(version)
     return JarSet(
         title=f"Kafka {release.version}",

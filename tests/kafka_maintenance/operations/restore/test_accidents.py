@@ -11,8 +11,8 @@ from controller_core.adapters.snapshot.reader import read_cut
 from controller_core.adapters.snapshot.tree_writer import NewZnode, write_tree
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import connect
-from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE
 from kafka_maintenance.cli.main import main
+from kafka_maintenance.cli.zookeeper_arguments import PASSWORD_VARIABLE
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 from tests.kafka_maintenance.operations.restore.accidents import (
