@@ -248,7 +248,7 @@ MUTATIONS = (
     ),
     Mutation(
         ("secrets_in_sight", "test_no_option_of_the_command_takes_a_password"),
-        "plugins/kafka_maintenance/cli/arguments.py",
+        "plugins/kafka_maintenance/cli/zookeeper_arguments.py",
         {'    parser.add_argument("--zookeeper-user",': '    parser.add_argument("--zookeeper-password")\n    parser.add_argument("--zookeeper-user",'},
     ),
     Mutation(("store", "TestFolder::test_a_store_that_is_itself_reached_by_a_link_works"), _FOLDER, {"real.is_relative_to(os.path.realpath(self._root))": "real.is_relative_to(self._root)"}),
