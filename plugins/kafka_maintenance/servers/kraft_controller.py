@@ -85,7 +85,7 @@ class Storage:
             command, cwd=workspace.folder, capture_output=True, text=True, check=False, timeout=_FORMAT_TIMEOUT_S
         )
         if answer.returncode:
-            raise _refusal(version, release_version, cluster_id, answer.stdout + answer.stderr)
+            raise refusal(version, release_version, cluster_id, answer.stdout + answer.stderr)
 
 
 class KRaftController(Server):
@@ -185,7 +185,7 @@ class KRaftController(Server):
         return sorted((self.folder / "data" / "__cluster_metadata-0").glob("*.log"))
 
 
-def _refusal(version: str, release_version: str | None, cluster_id: str, said: str) -> LocalStackError:
+def refusal(version: str, release_version: str | None, cluster_id: str, said: str) -> LocalStackError:
     """Why the storage was not formatted."""
     if unknown := _UNKNOWN_RELEASE.search(said):
         return VersionRefusedError(

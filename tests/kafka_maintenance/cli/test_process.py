@@ -58,6 +58,15 @@ def test_a_character_that_the_encoding_of_the_output_lacks_is_printed_as_its_esc
     assert (done.returncode, "HOST:PORT,\\u2026" in done.stdout) == (0, True)
 
 
+@pytest.fixture(autouse=True)
+def signals_are_heard():
+    """Where the tests run in the background or by `nohup`, SIGINT or SIGHUP is ignored by each process that they start, too."""
+    before = {each: signal.signal(each, signal.default_int_handler) for each in (signal.SIGINT, signal.SIGHUP)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
 WHILE_LOADED = """import os, signal, sys
 class Interrupt:
     def find_spec(self, name, *_):
