@@ -186,7 +186,14 @@ class KRaftController(Server):
 
 
 def refusal(version: str, release_version: str | None, cluster_id: str, said: str) -> LocalStackError:
-    """Why the storage was not formatted."""
+    """Why the storage was not formatted.
+
+    Args:
+        version: of Kafka.
+        release_version: that was asked for; None: none.
+        cluster_id: of the quorum.
+        said: what `StorageTool` printed.
+    """
     if unknown := _UNKNOWN_RELEASE.search(said):
         return VersionRefusedError(
             f"quorum of Kafka {version} not formatted: expected a --release-version that it has, found {release_version!r}: {unknown[0]}; choose another one"
