@@ -131,7 +131,6 @@ def stage(
             inputs, unfetched = _fetched_inputs(store, wanted, tables, folder / "input")
             problems += unfetched
             verified = ["--verified"]
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "inputs").write_text("\n".join(("--input", *inputs)), encoding="utf-8")
         files = {
             "--settings": _json_file(folder / "settings.json", settings or {}),

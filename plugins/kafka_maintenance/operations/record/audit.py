@@ -334,9 +334,7 @@ def audit_findings(
         problem = _entry_problem(data, key, entry_key(cluster, number + 1), number + 1, previous, keys)
         if problem:
             found.append(Finding(key, problem))
-        link = _link(
-            key, data
-        )  # what is wrong with the entry is found already: its copy is not blamed for it once more
+        link = _link(key, data)  # names no copy where the entry itself is wrong: that is found already
         if link.copy:
             copies.setdefault(link.copy, set()).add(link.hash)
             named[link.copy] = key
