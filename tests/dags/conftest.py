@@ -38,6 +38,7 @@ def database():
     with pytest.MonkeyPatch.context() as patch:
         _sync_changed_dags_only(patch)
         _ask_more_often(patch)
+        _check_schemas_once(patch)
         yield airflow_home.HOME / "airflow.db"
 
 
@@ -59,6 +60,20 @@ def _sync_changed_dags_only(patch):
 
     patch.setattr(dagbag, "BundleDagBag", read_changed)
     patch.setattr(dagbag, "sync_bag_to_db", write_read)
+
+
+def _check_schemas_once(patch):
+    """Airflow checks the schema of a param each time that it looks at its value, some 200 times a run."""
+    from jsonschema import Draft202012Validator
+
+    check, known = Draft202012Validator.check_schema, set()
+
+    def check_once(schema):
+        if (text := json.dumps(schema, sort_keys=True)) not in known:
+            check(schema)
+            known.add(text)
+
+    patch.setattr(Draft202012Validator, "check_schema", check_once)
 
 
 def _ask_more_often(patch):

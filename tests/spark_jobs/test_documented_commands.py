@@ -1,8 +1,12 @@
-"""Jobs run by the plain `spark-submit` that their documentation shows, word for word, in a folder of their own."""
+"""Jobs run by the plain `spark-submit` that their documentation shows, word for word, in a folder of their own.
+
+Two of them in a JVM of their own; the others as spark-submit runs a program, in the session of the tests.
+"""
 
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -28,8 +32,8 @@ def documented(text):
     return shlex.split(re.sub(r"\[--[^\]]*\]", "", command.replace("\\\n", " ")))
 
 
-def run(words, folder, **files):
-    """Runs a documented command in `folder`; `files` stand for the words `FILE` in their order."""
+def command_of(words, folder, **files):
+    """A documented command as it is given in `folder`; `files` stand for the words `FILE` in their order."""
     archive, given = package_zip(folder).name, iter(files.values())
     command = []
     for word in words:
@@ -46,6 +50,11 @@ def run(words, folder, **files):
                 command.append(str(DAYS[-1]))
             case _:
                 command.append(NAMES.get(word, word))
+    return command
+
+
+def run(command, folder):
+    """Runs it as a process."""
     # An installation's own defaults; these suit few rows. A folder of settings would stand on the class path, and then the
     # recorded classes are none of that JVM.
     defaults = " ".join(f"-D{key}={value}" for key, value in {**FEW_CONF, **LEAN_CONF}.items())
@@ -67,7 +76,7 @@ def tables(folder):
 
 
 def test_the_nightly_analysis(tmp_path):
-    run(documented((ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")), tmp_path)
+    run(command_of(documented((ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")), tmp_path), tmp_path)
     out = tmp_path / "OUT"
     assert tables(out) == set(schemas.OUTPUTS)
     assert json.loads((out / "summary.json").read_text())["clusters"]["sample-history"]["partition_count"] > 0
@@ -76,8 +85,14 @@ def test_the_nightly_analysis(tmp_path):
 @pytest.mark.parametrize(
     "job", [failure_drill, history, kraft_readiness], ids=lambda job: job.__name__.rpartition(".")[2]
 )
-def test_a_part_of_it(job, tmp_path):
-    run(documented(job.__doc__), tmp_path)
+def test_a_part_of_it(submitted_here, job, tmp_path, monkeypatch):
+    submit, option, archive, program, *arguments = command_of(documented(job.__doc__), tmp_path)
+    assert (Path(submit).name, option, archive) == ("spark-submit", "--py-files", package_zip(tmp_path).name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [program, *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(program, run_name="__main__")
+    assert ended.value.code == 0
     out = tmp_path / "FOLDER"
     assert tables(out) == set(job.RESULTS)
     assert all(pq.read_table(out / name).num_rows for name in job.RESULTS if name != "not_analysed")
@@ -87,5 +102,5 @@ def test_a_part_of_it(job, tmp_path):
 def test_query(tmp_path):
     sql, output = tmp_path / "query.sql", tmp_path / "out.json"
     sql.write_text("SELECT count(DISTINCT date) FROM snapshots")
-    run(documented(query.__doc__), tmp_path, sql=sql, output=output)
+    run(command_of(documented(query.__doc__), tmp_path, sql=sql, output=output), tmp_path)
     assert json.loads(output.read_text())["rows"] == [[len(DAYS)]]
