@@ -41,9 +41,9 @@ def chromium():
     if program is None:
         pytest.fail("no chromium on the PATH: sudo apt-get install -y --no-install-recommends chromium-headless-shell")
     with sync_playwright() as playwright:
-        # Each page's scripts run once: to optimize them costs more than it brings.
+        # Each page's scripts run once: to optimize them costs more than it brings. There is no graphics card, so drawing needs no process of its own.
         browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--js-flags=--no-maglev --no-opt"]
+            executable_path=program, args=["--no-sandbox", "--in-process-gpu", "--js-flags=--no-maglev --no-opt"]
         )
         yield browser
         browser.close()
