@@ -211,7 +211,7 @@ class Lockstep:
         `or_by_chance` are other courses that Kafka leaves open: one of them all is what tree and log show.
         """
         predictions = [self.predicted(each) for each in (action, *or_by_chance)]
-        before = len(self.logged())
+        controller, before = self.controller(), len(self.logged())
         for_real()
         deadline = time.monotonic() + SETTLE_S
         agreed_since = None
@@ -226,7 +226,8 @@ class Lockstep:
                     f"{which}: live, not predicted: {_more(live, core)}; predicted, not live: {_more(core, live)}"
                     for which, (live, core) in compared.items()
                 ]
-                raise AssertionError(f"{what}: {'; '.join(differs)}")
+                who = f"controller {controller} before, {self.controller()} now, whose log is compared"
+                raise AssertionError(f"{what} ({who}): {'; '.join(differs)}")
             time.sleep(LOOK_S)
 
     def request(self, what: str, make: Callable[[ZooKeeper], None]) -> None:
