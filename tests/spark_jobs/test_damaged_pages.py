@@ -20,7 +20,7 @@ def flip(path):
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("only", [(), ("--only", "imbalance")])
+@pytest.mark.parametrize("only", [(), ("--only", "imbalance", "findings")])
 def test_a_damaged_page_costs_its_own_cluster_only(spark, tmp_path, only):
     flip(write(ALPHA, tmp_path / "store") / "partitions.parquet")
     write(BETA, tmp_path / "store")

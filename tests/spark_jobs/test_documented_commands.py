@@ -26,14 +26,10 @@ DATES = ("YYYY-MM-DD", "2026-11-20")
 pytestmark = pytest.mark.spark
 
 
-def documented(text):
-    """The words of the first spark-submit in `text`, without its optional arguments."""
-    command = re.search(r"^ +spark-submit (?:[^\n]*\\\n)*[^\n]*", text, re.MULTILINE).group()
-    return shlex.split(re.sub(r"\[--[^\]]*\]", "", command.replace("\\\n", " ")))
-
-
-def command_of(words, folder, **files):
-    """A documented command as it is given in `folder`; `files` stand for the words `FILE` in their order."""
+def documented(text, folder, **files):
+    """The first spark-submit in `text`, without its optional arguments, as it is given in `folder`; `files` stand for the words `FILE`, in order."""
+    shown = re.search(r"^ +spark-submit (?:[^\n]*\\\n)*[^\n]*", text, re.MULTILINE).group()
+    words = shlex.split(re.sub(r"\[--[^\]]*\]", "", shown.replace("\\\n", " ")))
     archive, given = package_zip(folder).name, iter(files.values())
     command = []
     for word in words:
@@ -76,7 +72,7 @@ def tables(folder):
 
 
 def test_the_nightly_analysis(tmp_path):
-    run(command_of(documented((ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")), tmp_path), tmp_path)
+    run(documented((ROOT / "docs" / "analysis.md").read_text(encoding="utf-8"), tmp_path), tmp_path)
     out = tmp_path / "OUT"
     assert tables(out) == set(schemas.OUTPUTS)
     assert json.loads((out / "summary.json").read_text())["clusters"]["sample-history"]["partition_count"] > 0
@@ -86,8 +82,9 @@ def test_the_nightly_analysis(tmp_path):
     "job", [failure_drill, history, kraft_readiness], ids=lambda job: job.__name__.rpartition(".")[2]
 )
 def test_a_part_of_it(submitted_here, job, tmp_path, monkeypatch):
-    submit, option, archive, program, *arguments = command_of(documented(job.__doc__), tmp_path)
-    assert (Path(submit).name, option, archive) == ("spark-submit", "--py-files", package_zip(tmp_path).name)
+    submit, option, archive, program, *arguments = documented(job.__doc__, tmp_path)
+    assert (Path(submit).name, option) == ("spark-submit", "--py-files")
+    assert [path.name for path in tmp_path.glob("*.zip")] == [archive]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [program, *arguments])
     with pytest.raises(SystemExit) as ended:
@@ -102,5 +99,5 @@ def test_a_part_of_it(submitted_here, job, tmp_path, monkeypatch):
 def test_query(tmp_path):
     sql, output = tmp_path / "query.sql", tmp_path / "out.json"
     sql.write_text("SELECT count(DISTINCT date) FROM snapshots")
-    run(command_of(documented(query.__doc__), tmp_path, sql=sql, output=output), tmp_path)
+    run(documented(query.__doc__, tmp_path, sql=sql, output=output), tmp_path)
     assert json.loads(output.read_text())["rows"] == [[len(DAYS)]]

@@ -272,7 +272,7 @@ def test_a_folder_that_is_used_again_shows_this_date_only(spark, tmp_path):
     assert json.loads((output / "summary.json").read_text())["clusters"]["alpha"]["plan"] is None
 
 
-@pytest.mark.parametrize("lost", ["growth", "growth/part-*.parquet", "not_analysed/part-*.parquet"])
+@pytest.mark.parametrize("lost", ["findings", "findings/part-*.parquet", "imbalance/part-*.parquet"])
 def test_results_that_somebody_removes_while_the_job_runs_are_delivered_as_no_healthy_ones(
     spark, tmp_path, monkeypatch, lost
 ):
@@ -289,5 +289,5 @@ def test_results_that_somebody_removes_while_the_job_runs_are_delivered_as_no_he
     with pytest.raises(
         DatasetError, match=f"results not delivered: .*{lost.partition('/')[0]}.* removed or replaced,.* run it again"
     ):
-        run_by_hand(spark, tmp_path / "in", tmp_path / "out", "--only", "growth", "not_analysed")
+        run_by_hand(spark, tmp_path / "in", tmp_path / "out", "--only", "imbalance", "findings")
     assert not (tmp_path / "out" / "delivered.json").exists()
